@@ -1,7 +1,41 @@
-//! The server side of ACP.
+//! The server side of ACP: everything a connector needs, whatever its source.
+//!
+//! A connector declares itself once ([`Connector::builder`]), writes each tool as one struct ([`Tool`]) and calls
+//! [`run`] in its `main`. The core speaks MCP, keeps what hosts configure, checks arguments, types and delivers the
+//! tables, caches autocontext, and turns every failure into a typed answer. `examples/minimal.rs` is a whole
+//! connector.
+//!
+//! From a line of input to its answer: `stdio` reads it, `server` checks the call in a fixed order and runs the
+//! tool, the tool pushes rows into a `table`, `answer` puts the three parts together, and `stdio` writes them.
 
+mod answer;
+mod arguments;
+mod autocontext;
+mod cache;
+mod call;
+mod cell;
+mod cli;
+mod clock;
+mod connector;
 mod credentials;
+mod dates;
 mod error;
+mod inline;
+mod log;
+mod server;
+mod session;
+mod spool;
+mod stdio;
+mod table;
+mod tool;
 
+pub use call::Call;
+pub use cell::Cell;
+pub use cli::run;
+pub use clock::Clock;
+pub use connector::{About, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};
+pub use dates::{DateWindow, day_before};
 pub use error::{Error, Result};
+pub use table::{ObjectTable, TableWriter};
+pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};

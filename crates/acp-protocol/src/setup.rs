@@ -393,7 +393,7 @@ fn validate_object(schema: &Value, place: SchemaPlace, variant: bool, at: &str, 
     };
     for keyword in schema.keys() {
         let known = matches!(keyword.as_str(), "type" | "properties" | "required" | "title" | "description");
-        if !known && !(variant && keyword == "x-acp-login") {
+        if !(known || variant && keyword == "x-acp-login") {
             problems.push(format!("{at} has the keyword {keyword}, which is not allowed there"));
         }
     }

@@ -1,0 +1,147 @@
+//! The command line that every connector has.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
+use rmcp::transport::io::stdio_pipes;
+
+use crate::connector::Connector;
+use crate::error::Error;
+use crate::log;
+use crate::server::{Folders, Server, Shared};
+use crate::stdio::Lines;
+
+/// Exit code of a wrong command line or setting.
+const USAGE: u8 = 2;
+
+/// An ACP connector: an MCP server on stdin and stdout, started by a host.
+///
+/// Environment: ACP_CACHE_DIR (folder of the autocontext cache; without it, memory only), ACP_TMP_DIR (folder of table
+/// files), ACP_LOG (log filter for stderr, such as debug). No variable holds credentials: the host sends them.
+#[derive(Parser)]
+#[command(disable_version_flag = true)]
+struct Cli<A: Args> {
+    #[command(flatten)]
+    own: A,
+    /// Print name and version.
+    #[arg(short = 'V', long)]
+    version: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print the tools that the connector publishes.
+    Tools {
+        /// As the JSON of tools/list.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the ACP capability that the connector publishes, as JSON.
+    Capability,
+}
+
+/// Runs a connector: the whole `main` of its binary. `A` are its own flags (`()` for none), from which it is built.
+///
+/// It serves over stdio until the end of input. Exit codes: 0 for the end of input, 2 for a wrong command line or
+/// setting, 1 when stdin or stdout fail.
+pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Error>) -> ExitCode {
+    log::start();
+    let matches = match Cli::<A>::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let cli = match Cli::<A>::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let connector = match build(cli.own) {
+        Ok(connector) => connector,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let shared = Shared::new(connector, Folders { cache: folder("ACP_CACHE_DIR"), tmp: folder("ACP_TMP_DIR") });
+    let about = &shared.connector().about;
+    let printed = match cli.command {
+        _ if cli.version => print(&format!("{} {}", about.name, about.version)),
+        Some(Command::Tools { json: true }) => print_json(&shared.tools()),
+        Some(Command::Tools { json: false }) => print(&tool_list(&shared)),
+        Some(Command::Capability) => print_json(&shared.connector().capability()),
+        None => return serve(shared),
+    };
+    if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A folder from the environment; empty is unset.
+fn folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from)
+}
+
+fn print(text: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{text}")
+}
+
+fn print_json(value: &impl serde::Serialize) -> std::io::Result<()> {
+    print(&serde_json::to_string_pretty(value)?)
+}
+
+fn tool_list(shared: &Shared) -> String {
+    let mut list = String::new();
+    for tool in shared.tools() {
+        let names: Vec<&str> = tool
+            .input_schema
+            .get("properties")
+            .and_then(serde_json::Value::as_object)
+            .into_iter()
+            .flat_map(|properties| properties.keys().map(String::as_str))
+            .collect();
+        let description = tool.description.as_deref().unwrap_or_default();
+        list.push_str(&format!("{}({})\n    {description}\n", tool.name, names.join(", ")));
+    }
+    list.trim_end().to_owned()
+}
+
+fn serve(shared: Shared) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "the runtime could not be started");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(serve_stdio(Arc::new(shared)));
+    // Where stdin is not a pipe, a thread may still wait for it.
+    runtime.shutdown_background();
+    code
+}
+
+async fn serve_stdio(shared: Arc<Shared>) -> ExitCode {
+    let (reader, writer) = stdio_pipes();
+    let server = Server::new(shared);
+    let transport = Lines::new(reader, writer, server.inline_tables());
+    match server.serve(transport).await {
+        Ok(running) => {
+            let _ = running.waiting().await;
+            ExitCode::SUCCESS
+        }
+        // The host looked and left.
+        Err(ServerInitializeError::ConnectionClosed(_)) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "the session could not be started");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A connector, declared in one place: what it says about itself, its resources, its blocks and its tools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_protocol::autocontext::{BlockDescriptor, ResourceSummary, is_block_id};
+use acp_protocol::capability::{
+    AutocontextDelivery, AutocontextInfo, CostInfo, CostModel, Defaults, ResourceIdInfo, ServerCapability,
+};
+use acp_protocol::setup::{CredentialsSchema, SetupSchema};
+use acp_protocol::{ANNOTATION_URL, PROTOCOL_VERSION, TOOL_AUTOCONTEXT, TOOL_AUTOCONTEXT_DATA};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::arguments::RESOURCE_ID;
+use crate::call::Call;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::tool::{Tool, ToolEntry};
+
+/// What a connector publishes about itself (4.2).
+#[derive(Clone, Debug)]
+pub struct About {
+    /// `serverInfo.name`, also the package id.
+    pub name: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// Semantic version.
+    pub version: &'static str,
+    /// What a model should know first, under 2 KB.
+    pub instructions: &'static str,
+    /// Rows the model sees unless the host says otherwise.
+    pub row_limit: u32,
+    /// The most a call may cost in USD unless the host says otherwise; 0 where the source is free.
+    pub cost_limit_usd: f64,
+    /// The form of the credentials.
+    pub credentials: CredentialsSchema,
+    /// The form of the settings.
+    pub config: Option<SetupSchema>,
+    /// What a resource is.
+    pub resource_id: ResourceIdInfo,
+    /// URL patterns of a resource, so that a pasted link works as `resource_id` (8.11).
+    pub resource_urls: &'static [&'static str],
+    /// How long a block is kept unless it says otherwise.
+    pub cache_ttl: Duration,
+    /// How autocontext can be delivered.
+    pub delivery: &'static [AutocontextDelivery],
+    /// How the source charges.
+    pub cost_model: CostModel,
+    /// How a cost comes about.
+    pub cost_description: &'static str,
+}
+
+/// A resource a call works on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resource {
+    /// The id in its normal form.
+    pub id: String,
+    /// Its level, for sources with several, such as `dataset` and `table`. Blocks apply to levels.
+    pub level: &'static str,
+}
+
+/// Where data come from: what the core can't know.
+pub trait Source: Send + Sync + 'static {
+    /// Normalises a `resource_id`: variants, quotes, links. An id that can't be one is
+    /// [`Error::resource_not_found`](crate::Error::resource_not_found), with the expected format.
+    fn resource(&self, id: &str) -> Result<Resource>;
+
+    /// Every resource these credentials reach, in the source's order.
+    fn resources(&self, call: &Call) -> impl Future<Output = Result<Vec<ResourceSummary>>> + Send;
+}
+
+/// An autocontext block: something a model should know about a resource before it asks for data (7.1).
+pub(crate) struct Block {
+    pub(crate) descriptor: BlockDescriptor,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) read: ReadBlock,
+}
+
+type ReadBlock = Box<dyn Fn(Arc<Call>) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
+
+/// Builds a [`Connector`].
+pub struct Builder<S> {
+    source: Arc<S>,
+    about: About,
+    blocks: Vec<Block>,
+    tools: Vec<ToolEntry>,
+    clock: Clock,
+}
+
+/// A connector, ready to serve.
+pub struct Connector {
+    pub(crate) about: About,
+    pub(crate) source: Box<dyn AnySource>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) tools: Vec<ToolEntry>,
+    pub(crate) clock: Clock,
+}
+
+impl Connector {
+    /// Starts a declaration.
+    pub fn builder<S: Source>(about: About, source: S) -> Builder<S> {
+        Builder { source: Arc::new(source), about, blocks: Vec::new(), tools: Vec::new(), clock: Clock::System }
+    }
+
+    /// The capability published in `initialize` (4.2).
+    pub fn capability(&self) -> ServerCapability {
+        let about = &self.about;
+        ServerCapability {
+            version: PROTOCOL_VERSION.to_owned(),
+            defaults: Defaults {
+                row_limit: about.row_limit,
+                cost_limit_usd: about.cost_limit_usd,
+                field_limit: None,
+                tables: None,
+            },
+            credentials_schema: about.credentials.clone(),
+            config_schema: about.config.clone(),
+            resource_id: about.resource_id.clone(),
+            autocontext: AutocontextInfo { cache_ttl_s: about.cache_ttl.as_secs(), delivery: about.delivery.to_vec() },
+            cost: CostInfo {
+                currency: "USD".to_owned(),
+                model: about.cost_model,
+                description: about.cost_description.to_owned(),
+            },
+            extraction_tools: self
+                .tools
+                .iter()
+                .filter(|tool| tool.extraction)
+                .map(|tool| tool.spec.name.to_owned())
+                .collect(),
+            table_catalog: None,
+        }
+    }
+
+    /// Whether any tool works on a remote resource.
+    pub(crate) fn has_resources(&self) -> bool {
+        self.about.resource_id.format != "none"
+    }
+}
+
+impl<S: Source> Builder<S> {
+    /// Adds a tool. The first that extracts is the default tool (4.2).
+    #[must_use]
+    pub fn tool<T: Tool<Source = S>>(mut self) -> Self {
+        let name = T::SPEC.name;
+        assert!(name != TOOL_AUTOCONTEXT && name != TOOL_AUTOCONTEXT_DATA, "the tool name {name} is reserved");
+        assert!(self.tools.iter().all(|tool| tool.spec.name != name), "two tools are called {name}");
+        self.tools.push(ToolEntry::of::<T>(self.source.clone()));
+        self
+    }
+
+    /// Adds a block that exists for every resource. `description` says what it holds.
+    #[must_use]
+    pub fn block<F, Fut>(self, id: &str, description: &str, read: F) -> Self
+    where
+        F: Fn(Arc<S>, Arc<Call>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Value>> + Send + 'static,
+    {
+        self.block_for(id, description, &[], None, read)
+    }
+
+    /// Adds a block that exists for some levels only (none: all), and that is kept for its own time (`None`: the
+    /// connector's).
+    #[must_use]
+    pub fn block_for<F, Fut>(
+        mut self,
+        id: &str,
+        description: &str,
+        levels: &[&str],
+        ttl: Option<Duration>,
+        read: F,
+    ) -> Self
+    where
+        F: Fn(Arc<S>, Arc<Call>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Value>> + Send + 'static,
+    {
+        assert!(is_block_id(id), "the block id {id} must be lowercase words joined by _");
+        let applies_to = (!levels.is_empty()).then(|| levels.iter().map(ToString::to_string).collect());
+        let source = self.source.clone();
+        let descriptor = BlockDescriptor { id: id.to_owned(), description: description.to_owned(), applies_to };
+        self.blocks.push(Block { descriptor, ttl, read: Box::new(move |call| Box::pin(read(source.clone(), call))) });
+        self
+    }
+
+    /// Replaces the machine's clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Ends the declaration.
+    pub fn build(self) -> Connector {
+        let Self { source, about, blocks, mut tools, clock } = self;
+        for tool in tools.iter_mut().filter(|tool| tool.spec.resource) {
+            tool.input.add_first(RESOURCE_ID, resource_argument(&about));
+        }
+        Connector { about, source: Box::new(source), blocks, tools, clock }
+    }
+}
+
+/// The argument `resource_id`, as every tool that needs a resource publishes it (6.2).
+fn resource_argument(about: &About) -> Value {
+    let description = about.resource_id.description.trim_end_matches('.');
+    let mut argument =
+        json!({"type": "string", "description": format!("{description}. Omit it to use the default one.")});
+    if !about.resource_urls.is_empty() {
+        argument[ANNOTATION_URL] = json!(about.resource_urls);
+    }
+    argument
+}
+
+impl Block {
+    /// Whether the block exists for a resource of this level.
+    pub(crate) fn applies_to(&self, level: &str) -> bool {
+        self.descriptor.applies_to.as_ref().is_none_or(|levels| levels.iter().any(|known| known == level))
+    }
+}
+
+/// A [`Source`] whose type is no longer known.
+pub(crate) trait AnySource: Send + Sync {
+    fn resource(&self, id: &str) -> Result<Resource>;
+    fn resources(&self, call: Arc<Call>) -> BoxFuture<'static, Result<Vec<ResourceSummary>>>;
+}
+
+impl<S: Source> AnySource for Arc<S> {
+    fn resource(&self, id: &str) -> Result<Resource> {
+        S::resource(self, id)
+    }
+
+    fn resources(&self, call: Arc<Call>) -> BoxFuture<'static, Result<Vec<ResourceSummary>>> {
+        let source = self.clone();
+        Box::pin(async move { S::resources(&source, &call).await })
+    }
+}

@@ -1,0 +1,559 @@
+//! The MCP server of a connector: answers `initialize`, `acp/configure`, `tools/list` and `tools/call`.
+//!
+//! One [`Server`] is one session. What sessions share, the connector and its memory, is in [`Shared`].
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use acp_protocol::capability::ClientCapability;
+use acp_protocol::error::ErrorCode;
+use acp_protocol::result::ResultKind;
+use acp_protocol::{JsonObject, KEY, METHOD_CONFIGURE, TOOL_AUTOCONTEXT, TOOL_AUTOCONTEXT_DATA, compatible};
+use futures::FutureExt;
+use jiff::tz::TimeZone;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, CustomRequest, CustomResult,
+    ErrorData, ExperimentalCapabilities, Implementation, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::{Value, json};
+
+use crate::answer::{Delivered, Facts};
+use crate::arguments::{InputSchema, RESOURCE_ID};
+use crate::autocontext;
+use crate::cache::Memory;
+use crate::call::{Call, Progress, Reports, lock};
+use crate::connector::{Connector, Resource};
+use crate::error::{Error, Result};
+use crate::inline::InlineTables;
+use crate::session::{CallSettings, InForce, Settings};
+use crate::spool::TableFiles;
+use crate::table::{Keep, TableSettings};
+use crate::tool::{Hints, Outcome, Run, ToolEntry};
+
+/// How often a client that asked for progress hears of it.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+/// A client that hears nothing this long may give up on a call.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What the sessions of a process share.
+pub(crate) struct Shared {
+    connector: Connector,
+    memory: Memory,
+    files: TableFiles,
+    info: ServerConfig,
+    tools: Vec<Tool>,
+    autocontext_input: InputSchema,
+    autocontext_data_input: InputSchema,
+}
+
+/// One session.
+#[derive(Clone)]
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    settings: Arc<Mutex<Settings>>,
+    inline: Arc<InlineTables>,
+}
+
+/// Folders that the host gave.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folders {
+    /// `ACP_CACHE_DIR`.
+    pub(crate) cache: Option<PathBuf>,
+    /// `ACP_TMP_DIR`.
+    pub(crate) tmp: Option<PathBuf>,
+}
+
+impl Shared {
+    pub(crate) fn new(connector: Connector, folders: Folders) -> Self {
+        let directory = folders.tmp.unwrap_or_else(|| std::env::temp_dir().join("acp-results"));
+        let autocontext_input = autocontext::input(&connector);
+        let autocontext_data_input = autocontext::data_input(&connector);
+        let mut tools: Vec<Tool> = connector.tools.iter().map(published).collect();
+        let reserved = [
+            (TOOL_AUTOCONTEXT, "Autocontext", &autocontext_input, Hints::READS_REMOTE),
+            (TOOL_AUTOCONTEXT_DATA, "Autocontext blocks", &autocontext_data_input, Hints::READS_LOCAL),
+        ];
+        tools.extend(reserved.map(|(name, title, input, hints)| tool(name, title, &input.description, input, hints)));
+        Self {
+            memory: Memory::new(connector.clock, folders.cache),
+            files: TableFiles { directory, prefix: connector.about.name.to_owned() },
+            info: server_info(&connector),
+            tools,
+            autocontext_input,
+            autocontext_data_input,
+            connector,
+        }
+    }
+
+    /// The tools as `tools/list` has them.
+    pub(crate) fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// The connector.
+    pub(crate) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+}
+
+fn server_info(connector: &Connector) -> ServerConfig {
+    let about = &connector.about;
+    let mut experimental = ExperimentalCapabilities::new();
+    let capability = serde_json::to_value(connector.capability()).unwrap_or_default();
+    experimental.insert(KEY.to_owned(), capability.as_object().cloned().unwrap_or_default());
+    let capabilities = ServerCapabilities::builder().enable_experimental_with(experimental).enable_tools().build();
+    ServerConfig::new(capabilities)
+        .with_protocol_version(ProtocolVersion::V_2025_11_25)
+        .with_server_info(Implementation::new(about.name, about.version).with_title(about.title))
+        .with_instructions(about.instructions)
+}
+
+/// A tool of the connector as the model sees it, with the advice to call autocontext first.
+fn published(entry: &ToolEntry) -> Tool {
+    let mut description = entry.input.description.clone();
+    if entry.extraction && entry.spec.resource {
+        description.push_str(" Call autocontext for the resource_id first.");
+    }
+    tool(entry.spec.name, entry.spec.title, &description, &entry.input, entry.spec.hints)
+}
+
+fn tool(name: &str, title: &str, description: &str, input: &InputSchema, hints: Hints) -> Tool {
+    Tool::new(name.to_owned(), description.to_owned(), input.schema.clone()).with_title(title).with_annotations(
+        ToolAnnotations::with_title(title)
+            .read_only(hints.read_only)
+            .destructive(hints.destructive)
+            .idempotent(hints.idempotent)
+            .open_world(hints.open_world),
+    )
+}
+
+/// What the client said about itself, as far as it counts: a client of another major version gets MCP alone.
+#[derive(Clone, Debug, Default)]
+struct Client {
+    capability: Option<ClientCapability>,
+}
+
+impl Client {
+    fn of(context: &RequestContext<RoleServer>) -> Self {
+        let declared = context.client_capabilities().and_then(|capabilities| capabilities.experimental);
+        let capability = declared
+            .and_then(|experimental| experimental.get(KEY).cloned())
+            .and_then(|acp| serde_json::from_value::<ClientCapability>(Value::Object(acp)).ok())
+            .filter(|capability| compatible(&capability.version));
+        Self { capability }
+    }
+
+    fn host_tables(&self) -> bool {
+        self.capability.as_ref().and_then(|capability| capability.host_tables).unwrap_or(false)
+    }
+
+    /// Who wants the whole table: a host that declared it, or that sent `_meta.acp` without declaring anything.
+    fn keep(&self, meta: bool) -> Keep {
+        match &self.capability {
+            Some(capability) if capability.stores_system_data => Keep::Everything,
+            Some(_) => Keep::Nothing,
+            None if meta => Keep::Everything,
+            None => Keep::Inline,
+        }
+    }
+}
+
+/// A call that passed every check that needs no source.
+struct Prepared<'a> {
+    entry: &'a ToolEntry,
+    run: Run,
+    call: Arc<Call>,
+    settings: CallSettings,
+}
+
+impl Server {
+    /// A new session.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, settings: Arc::default(), inline: Arc::default() }
+    }
+
+    /// The tables of this session's answers, for the transport.
+    pub(crate) fn inline_tables(&self) -> Arc<InlineTables> {
+        self.inline.clone()
+    }
+
+    fn configure(&self, params: Option<Value>) -> Result<CustomResult, ErrorData> {
+        let fields = match params {
+            None | Some(Value::Null) => JsonObject::new(),
+            Some(Value::Object(fields)) => fields,
+            Some(_) => return Err(ErrorData::invalid_params("acp/configure takes an object.", None)),
+        };
+        let about = &self.shared.connector.about;
+        let mut settings = Settings::read(&fields, about).map_err(|error| protocol_error(&error))?;
+        settings.check_credentials(about).map_err(|error| protocol_error(&error))?;
+        let mut session = lock(&self.settings);
+        session.merge(std::mem::take(&mut settings));
+        let mut answer = session.in_force(about).configured();
+        // Echoed in its normal form, when it has one.
+        answer.effective.default_resource_id = answer
+            .effective
+            .default_resource_id
+            .map(|id| self.shared.connector.source.resource(&id).map_or(id, |resource| resource.id));
+        Ok(CustomResult::new(serde_json::to_value(answer).unwrap_or_default()))
+    }
+
+    /// Answers a call. Whatever goes wrong inside is an error answer with complete `system_info`.
+    async fn answer(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> CallToolResult {
+        let connector = &self.shared.connector;
+        let mut facts = Facts {
+            server: connector.about.name,
+            tool: request.name.to_string(),
+            resource_id: None,
+            arguments: JsonObject::new(),
+            in_force: lock(&self.settings).in_force(&connector.about),
+            warnings: Vec::new(),
+            started: Instant::now(),
+            clock: connector.clock,
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        match self.dispatch(&request.name, arguments, context, &mut facts).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(tool = %facts.tool, code = error.code().code(), "the call failed");
+                facts.error(&error)
+            }
+        }
+    }
+
+    /// The checks in their order: the tool, the limits, the arguments, host tables, the resource, credentials and
+    /// settings. Then the work.
+    async fn dispatch(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+        facts: &mut Facts,
+    ) -> Result<CallToolResult> {
+        let connector = &self.shared.connector;
+        let about = &connector.about;
+        let entry = connector.tools.iter().find(|tool| tool.spec.name == name);
+        if entry.is_none() && name != TOOL_AUTOCONTEXT && name != TOOL_AUTOCONTEXT_DATA {
+            return Err(self.unknown_tool());
+        }
+        let settings = CallSettings::read(context.meta.0.get(KEY), about)?;
+        facts.warnings.extend(settings.warnings.clone());
+        let mut merged = lock(&self.settings).clone();
+        merged.merge(settings.settings.clone());
+        facts.in_force = merged.in_force(about);
+        match entry {
+            None if name == TOOL_AUTOCONTEXT => self.autocontext(arguments, settings, facts).await,
+            None => self.autocontext_data(arguments, facts),
+            Some(entry) => {
+                let prepared = self.prepare(entry, arguments, settings, context, facts)?;
+                self.run(prepared, context, facts).await
+            }
+        }
+    }
+
+    fn unknown_tool(&self) -> Error {
+        let names: Vec<&str> = self.shared.tools.iter().map(|tool| tool.name.as_ref()).collect();
+        Error::invalid_arguments(format!("There is no tool of that name. The tools are: {}.", names.join(", ")))
+    }
+
+    fn prepare<'a>(
+        &self,
+        entry: &'a ToolEntry,
+        mut arguments: JsonObject,
+        settings: CallSettings,
+        context: &RequestContext<RoleServer>,
+        facts: &mut Facts,
+    ) -> Result<Prepared<'a>> {
+        let connector = &self.shared.connector;
+        let about = &connector.about;
+        facts.arguments = entry.input.known_only(&arguments);
+        let resource_id = if entry.spec.resource { take_resource_id(&mut arguments)? } else { None };
+        let arguments = entry.input.check(arguments)?;
+        facts.arguments.clone_from(&arguments);
+        let link = entry.input.link(&arguments).map(str::to_owned);
+        let run = entry.prepare(arguments.clone())?;
+        let client = Client::of(context);
+        if entry.input.reads_host_tables() && !client.host_tables() {
+            return Err(Error::new(
+                ErrorCode::HostTablesUnsupported,
+                "This tool reads a table from the host, and this client does not offer that. Use a tool that does not take a table_ref.",
+            ));
+        }
+        let resource = match entry.spec.resource {
+            true => Some(self.resource(resource_id.or(link), &facts.in_force)?),
+            false => None,
+        };
+        facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
+        if entry.spec.credentials && about.credentials.needed() {
+            facts.in_force.usable_credentials(about)?;
+        }
+        facts.in_force.check_config(about)?;
+        let mut call = self.call(resource, &facts.in_force);
+        call.tables.sampling = settings.sampling;
+        call.tables.inline_max_bytes = settings.inline_max_bytes;
+        call.tables.keep = client.keep(settings.present);
+        call.reports = Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings) });
+        Ok(Prepared { entry, run, call: Arc::new(call), settings })
+    }
+
+    fn call(&self, resource: Option<Resource>, in_force: &InForce) -> Call {
+        Call {
+            resource,
+            credentials: in_force.credentials.clone(),
+            config: in_force.config.clone(),
+            clock: self.shared.connector.clock,
+            tables: TableSettings {
+                row_limit: in_force.row_limit,
+                sampling: acp_protocol::session::Sampling::Head,
+                inline_max_bytes: acp_protocol::INLINE_MAX_BYTES,
+                keep: Keep::Nothing,
+                files: self.shared.files.clone(),
+            },
+            reports: Mutex::default(),
+            progress: Mutex::default(),
+        }
+    }
+
+    fn resource(&self, given: Option<String>, in_force: &InForce) -> Result<Resource> {
+        let about = &self.shared.connector.about;
+        let id = given.or_else(|| in_force.default_resource_id.clone()).ok_or_else(|| {
+            Error::new(
+                ErrorCode::ResourceRequired,
+                format!(
+                    "Missing resource_id ({}). Call autocontext without arguments to list the available resources.",
+                    about.resource_id.format
+                ),
+            )
+        })?;
+        self.shared.connector.source.resource(&id)
+    }
+
+    async fn run(
+        &self,
+        prepared: Prepared<'_>,
+        context: &RequestContext<RoleServer>,
+        facts: &mut Facts,
+    ) -> Result<CallToolResult> {
+        let Prepared { entry, run, call, settings } = prepared;
+        let connector = &self.shared.connector;
+        let outcome = self.watched(run(call.clone()), &call, context).await;
+        let outcome = match outcome {
+            Ok(Outcome::Extraction(extraction)) => {
+                let attached = autocontext::attach(connector, &self.shared.memory, &call, &settings).await;
+                Ok((Some((extraction, attached)), Value::Null))
+            }
+            Ok(Outcome::Info(value)) => Ok((None, value)),
+            Err(error) => Err(error),
+        };
+        let reports = std::mem::take(&mut *lock(&call.reports));
+        facts.arguments = reports.arguments;
+        facts.warnings = reports.warnings;
+        let outcome = outcome?;
+        if let Some(resource) = &call.resource {
+            self.shared.memory.used(&call.identity(), &resource.id);
+        }
+        debug_assert_eq!(entry.extraction, outcome.0.is_some());
+        match outcome {
+            (Some((extraction, attached)), _) => {
+                let today = connector.clock.today(&TimeZone::system());
+                let facts = Facts {
+                    server: facts.server,
+                    tool: facts.tool.clone(),
+                    resource_id: facts.resource_id.clone(),
+                    arguments: facts.arguments.clone(),
+                    in_force: facts.in_force.clone(),
+                    warnings: facts.warnings.clone(),
+                    started: facts.started,
+                    clock: facts.clock,
+                };
+                let delivered = Delivered { tables: &self.inline, request: &context.id };
+                facts.extraction(*extraction, today, attached, &delivered)
+            }
+            (None, value) => Ok(facts.plain(ResultKind::Info, &value, false)),
+        }
+    }
+
+    /// Runs a tool while telling the client how far it is. A panic in it becomes an error.
+    async fn watched(
+        &self,
+        work: impl Future<Output = Result<Outcome>>,
+        call: &Call,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Outcome> {
+        let mut work = std::pin::pin!(std::panic::AssertUnwindSafe(work).catch_unwind());
+        let token = context.meta.get_progress_token();
+        let mut ticks = tokio::time::interval(PROGRESS_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut told, mut told_at) = (Progress::default(), Instant::now());
+        loop {
+            tokio::select! {
+                biased;
+                finished = &mut work => {
+                    return finished.unwrap_or_else(|_| Err(Error::upstream(
+                        "The tool failed unexpectedly and the server goes on. Run the call again; if it happens again, report it.",
+                    )));
+                }
+                _ = ticks.tick(), if token.is_some() => {
+                    let mut now = lock(&call.progress).clone();
+                    if now == told || now.done <= told.done {
+                        if told_at.elapsed() < HEARTBEAT {
+                            continue;
+                        }
+                        // Progress must grow with every message, also with one that only says that all is well.
+                        now.done = told.done + 0.001;
+                        now.message = "Still working.".to_owned();
+                    }
+                    if let Some(token) = token.clone() {
+                        let mut param = ProgressNotificationParam::new(token, now.done);
+                        param.total = now.total;
+                        param.message = Some(now.message.clone());
+                        let _ = context.peer.notify_progress(param).await;
+                    }
+                    (told, told_at) = (now, Instant::now());
+                }
+            }
+        }
+    }
+
+    fn autocontext_data(&self, arguments: JsonObject, facts: &mut Facts) -> Result<CallToolResult> {
+        let connector = &self.shared.connector;
+        facts.arguments = self.shared.autocontext_data_input.known_only(&arguments);
+        let mut arguments = self.shared.autocontext_data_input.check(arguments)?;
+        let resource = take_resource_id(&mut arguments)?.map(|id| connector.source.resource(&id)).transpose()?;
+        facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
+        let descriptors = autocontext::descriptors(connector, resource.as_ref().map(|resource| resource.level));
+        Ok(facts.plain(ResultKind::AutocontextData, &descriptors, false))
+    }
+
+    async fn autocontext(
+        &self,
+        arguments: JsonObject,
+        settings: CallSettings,
+        facts: &mut Facts,
+    ) -> Result<CallToolResult> {
+        let connector = &self.shared.connector;
+        let input = &self.shared.autocontext_input;
+        facts.arguments = input.known_only(&arguments);
+        let wanted = autocontext::requested(connector, &arguments)?;
+        let mut arguments = input.check(arguments)?;
+        let resource = take_resource_id(&mut arguments)?.map(|id| connector.source.resource(&id)).transpose()?;
+        facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
+        facts.arguments.clone_from(&arguments);
+        let query = arguments.get("query").and_then(Value::as_str).filter(|query| !query.is_empty());
+        if connector.has_resources() && connector.about.credentials.needed() {
+            facts.in_force.usable_credentials(&connector.about)?;
+        }
+        facts.in_force.check_config(&connector.about)?;
+        let call = Arc::new(self.call(resource.clone(), &facts.in_force));
+        let Some(resource) = resource else {
+            if !wanted.is_empty() {
+                facts.warnings.push("request_data was ignored, because no resource_id was given.".to_owned());
+            }
+            let default = facts.in_force.default_resource_id.clone();
+            let (list, cached) =
+                autocontext::list(connector, &self.shared.memory, &call, default.as_deref(), query).await?;
+            return Ok(facts.plain(ResultKind::Autocontext, &list, cached));
+        };
+        if query.is_some() {
+            facts.warnings.push("query was ignored, because a resource_id was given.".to_owned());
+        }
+        let delivery = autocontext::read(connector, &self.shared.memory, &call, &wanted).await?;
+        facts.warnings.extend(delivery.warnings);
+        if let Some(session) = &settings.session_id {
+            self.shared.memory.mark_delivered(session, &resource.id);
+        }
+        Ok(facts.plain(ResultKind::Autocontext, &delivery.blocks, delivery.cached))
+    }
+}
+
+/// Takes `resource_id` out of the arguments; empty and `null` are none.
+fn take_resource_id(arguments: &mut JsonObject) -> Result<Option<String>> {
+    let id = arguments.shift_remove(RESOURCE_ID).or_else(|| arguments.shift_remove("resourceId"));
+    match id {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id)) => Ok(Some(id.trim().to_owned()).filter(|id| !id.is_empty())),
+        Some(_) => Err(Error::invalid_arguments("The argument resource_id must be a string.")),
+    }
+}
+
+fn protocol_error(error: &Error) -> ErrorData {
+    let mut data = error.data().cloned().unwrap_or_default();
+    data.insert("name".to_owned(), json!(error.code().name()));
+    ErrorData::new(rmcp::model::ErrorCode(error.code().code()), error.message().to_owned(), Some(data.into()))
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        self.shared.info.clone()
+    }
+
+    /// The newest revision with sessions and requests from the server, which `acp/configure` and `acp/read_table`
+    /// stand on.
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.shared.tools.clone()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        match request.method.as_str() {
+            METHOD_CONFIGURE => self.configure(request.params),
+            // Methods that MCP knows arrive here when their params can't be read.
+            known if MCP_METHODS.contains(&known) => Err(ErrorData::invalid_params(
+                format!("The params of {known} do not have the form that MCP asks for."),
+                None,
+            )),
+            _ => Err(ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, "Method not found", None)),
+        }
+    }
+
+    async fn on_cancelled(&self, cancelled: CancelledNotificationParam, _: NotificationContext<RoleServer>) {
+        if let Some(request) = cancelled.request_id {
+            self.inline.forget(&request);
+        }
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let cancelled = context.ct.clone();
+        let tool = request.name.to_string();
+        // In the handler's own task: requests to the client find their stream only from there. Dropping the work is
+        // what stops it, since the library only discards the answer.
+        let answer = tokio::select! {
+            answer = self.answer(request, &context) => answer,
+            () = cancelled.cancelled() => {
+                tracing::debug!(%tool, "the call was cancelled");
+                return Err(ErrorData::internal_error("The call was cancelled.", None));
+            }
+        };
+        if cancelled.is_cancelled() {
+            self.inline.forget(&context.id);
+        }
+        Ok(answer.into())
+    }
+}
+
+/// Requests of MCP revisions that this server speaks.
+const MCP_METHODS: [&str; 6] =
+    ["initialize", "ping", "tools/list", "tools/call", "logging/setLevel", "completion/complete"];
