@@ -115,7 +115,7 @@ pub(crate) async fn read(
 ) -> Result<Delivery> {
     let resource = call.resource()?;
     let blocks: Vec<&Block> = match wanted {
-        [] => connector.blocks.iter().filter(|block| block.applies_to(&resource.level)).collect(),
+        [] => connector.blocks.iter().filter(|block| block.applies_to(resource.level)).collect(),
         wanted => wanted.to_vec(),
     };
     let outcomes = join_all(blocks.iter().map(|block| read_one(connector, memory, call, block, resource))).await;
@@ -156,7 +156,7 @@ async fn read_one(
     block: &Block,
     resource: &Resource,
 ) -> Result<(Arc<Value>, bool)> {
-    if !block.applies_to(&resource.level) {
+    if !block.applies_to(resource.level) {
         let levels = block.descriptor.applies_to.as_deref().unwrap_or_default().join(", ");
         return Err(Error::invalid_arguments(format!("This block exists for: {levels}; not for {}.", resource.level)));
     }

@@ -12,7 +12,6 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
 use crate::connector::Connector;
-use crate::error::Error;
 use crate::log;
 use crate::server::{Folders, Server, Shared};
 use crate::stdio::Lines;
@@ -52,7 +51,7 @@ enum Command {
 ///
 /// It serves over stdio until the end of input. Exit codes: 0 for the end of input, 2 for a wrong command line or
 /// setting, 1 when stdin or stdout fail.
-pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Error>) -> ExitCode {
+pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::error::Error>>) -> ExitCode {
     log::start();
     let matches = match Cli::<A>::command().try_get_matches() {
         Ok(matches) => matches,

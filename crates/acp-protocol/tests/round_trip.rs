@@ -1,5 +1,7 @@
 //! Every type of Appendix A reads a message and writes the same message.
 
+#![allow(clippy::unwrap_used)]
+
 use acp_protocol::autocontext::{BlockDescriptor, BlockResult, ResourceListResponse};
 use acp_protocol::capability::{ClientCapability, ServerCapability};
 use acp_protocol::manifest::PackageManifest;

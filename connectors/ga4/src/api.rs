@@ -1,0 +1,305 @@
+//! Requests to the Analytics Data API (v1beta) and the Analytics Admin API (v1beta, v1alpha), and what comes back.
+//!
+//! Types are lenient: Google leaves out what is empty and adds fields without notice.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use acp_core::{Call, Identity, Result};
+use acp_google::{Context, Failure, Google, Session};
+use jiff::tz::TimeZone;
+use moka::future::Cache;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::fields::Fields;
+
+/// The one scope that every read needs.
+pub(crate) const SCOPES: &[&str] = &["https://www.googleapis.com/auth/analytics.readonly"];
+/// Data API requests of this process that may be open for a property at a time; Google allows ten.
+const OPEN_REQUESTS: usize = 4;
+/// Names of fields change rarely; a new custom dimension should still show up the same day.
+const FIELDS_TTL: Duration = Duration::from_secs(3600);
+/// A property's time zone hardly ever changes.
+const ZONE_TTL: Duration = Duration::from_secs(6 * 3600);
+/// Pages of an Admin list that are read before giving up on it.
+const LIST_PAGES: usize = 100;
+
+/// The connector's state: one client and what it remembers.
+#[derive(Debug)]
+pub(crate) struct Ga4 {
+    google: Google,
+    fields: Cache<(Identity, String), Arc<Fields>>,
+    zones: Cache<(Identity, String), TimeZone>,
+    open: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+/// One property, asked in the name of one credential.
+#[derive(Clone, Debug)]
+pub(crate) struct Property {
+    pub(crate) id: String,
+    pub(crate) session: Session,
+    pub(crate) context: Context,
+    /// Bounds the requests that are open for the property.
+    pub(crate) open: Arc<Semaphore>,
+    identity: Identity,
+}
+
+impl Ga4 {
+    pub(crate) fn new(google: Google) -> Self {
+        Self {
+            google,
+            fields: Cache::builder().max_capacity(500).time_to_live(FIELDS_TTL).build(),
+            zones: Cache::builder().max_capacity(5_000).time_to_live(ZONE_TTL).build(),
+            open: Mutex::default(),
+        }
+    }
+
+    /// The property of a call.
+    pub(crate) fn property(&self, call: &Call) -> Result<Property> {
+        let id = call.resource()?.id.clone();
+        let session = self.google.session(call.credentials()?, SCOPES)?;
+        let context = session
+            .context(format!("GA4 property {id}"))
+            .grant("Give it the Viewer role in Admin > Property access management of Google Analytics (not in Google Cloud), or choose another property: autocontext without arguments lists them.");
+        Ok(Property { open: self.open_requests(&id), identity: call.identity(), id, session, context })
+    }
+
+    fn open_requests(&self, property: &str) -> Arc<Semaphore> {
+        let mut open = self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Properties nobody is asking about right now need no entry.
+        open.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+        open.entry(property.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(OPEN_REQUESTS))).clone()
+    }
+
+    /// The accounts and their properties, all pages.
+    pub(crate) async fn account_summaries(&self, call: &Call) -> Result<Vec<AccountSummary>> {
+        let session = self.google.session(call.credentials()?, SCOPES)?;
+        let context = session.context("the list of GA4 properties");
+        let url = format!("{}/v1beta/accountSummaries", session.endpoints().analytics_admin());
+        list(&session, &url, "accountSummaries").await.map_err(|failure| failure.into_acp(&context))
+    }
+
+    /// The fields a report of the property may use.
+    pub(crate) async fn fields(&self, property: &Property) -> Result<Arc<Fields>> {
+        let key = (property.identity.clone(), property.id.clone());
+        let read = async {
+            let url = format!("{}/metadata", property.data_url());
+            let _permit = property.open.acquire().await;
+            let metadata: Metadata = property.session.get(&url).await?;
+            Ok(Arc::new(Fields::new(metadata)))
+        };
+        let fields = self.fields.try_get_with(key, read).await;
+        fields.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
+    }
+
+    /// The property's time zone, in which relative dates are meant. The Admin API tells it without cost; where that
+    /// API is not enabled, the smallest possible report does.
+    pub(crate) async fn time_zone(&self, property: &Property) -> Result<TimeZone> {
+        let key = (property.identity.clone(), property.id.clone());
+        let read = async {
+            let name = match property.settings().await {
+                Ok(settings) => settings.time_zone,
+                Err(_) => property.zone_of_a_report().await?,
+            };
+            Ok(TimeZone::get(&name).unwrap_or(TimeZone::UTC))
+        };
+        let zone = self.zones.try_get_with(key, read).await;
+        zone.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
+    }
+}
+
+impl Property {
+    /// The property in the Data API.
+    pub(crate) fn data_url(&self) -> String {
+        format!("{}/v1beta/properties/{}", self.session.endpoints().analytics_data(), self.id)
+    }
+
+    fn admin_url(&self, version: &str, rest: &str) -> String {
+        format!("{}/{version}/properties/{}{rest}", self.session.endpoints().analytics_admin(), self.id)
+    }
+
+    /// Name, zone, currency and the like.
+    pub(crate) async fn settings(&self) -> Result<PropertySettings, Failure> {
+        self.session.get(&self.admin_url("v1beta", "")).await
+    }
+
+    /// A settings object below the property, as it comes.
+    pub(crate) async fn setting(&self, version: &str, name: &str) -> Result<Value, Failure> {
+        self.session.get(&self.admin_url(version, &format!("/{name}"))).await
+    }
+
+    /// All entries of a list below the property.
+    pub(crate) async fn list<T: DeserializeOwned>(&self, version: &str, name: &str) -> Result<Vec<T>, Failure> {
+        list(&self.session, &self.admin_url(version, &format!("/{name}")), name).await
+    }
+
+    /// A small report, whole.
+    pub(crate) async fn small_report(&self, request: &ReportRequest) -> Result<ReportEnd, Failure> {
+        let _permit = self.open.acquire().await;
+        self.session.post(&format!("{}:runReport", self.data_url()), request).await
+    }
+
+    async fn zone_of_a_report(&self) -> Result<String, Failure> {
+        let request = ReportRequest {
+            metrics: vec![json!({"name": "sessions"})],
+            date_ranges: vec![json!({"startDate": "yesterday", "endDate": "yesterday"})],
+            limit: Some(1),
+            ..ReportRequest::default()
+        };
+        Ok(self.small_report(&request).await?.metadata.time_zone)
+    }
+}
+
+/// Reads every page of an Admin list.
+async fn list<T: DeserializeOwned>(session: &Session, url: &str, field: &str) -> Result<Vec<T>, Failure> {
+    let mut entries = Vec::new();
+    let mut token = String::new();
+    for _ in 0..LIST_PAGES {
+        let page_token =
+            if token.is_empty() { String::new() } else { format!("&pageToken={}", acp_google::path_segment(&token)) };
+        let mut page: Value = session.get(&format!("{url}?pageSize=200{page_token}")).await?;
+        if let Some(found) = page.get_mut(field).map(Value::take) {
+            let found: Vec<T> = serde_json::from_value(found).map_err(|_| unreadable(field))?;
+            entries.extend(found);
+        }
+        token = page.get("nextPageToken").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if token.is_empty() {
+            return Ok(entries);
+        }
+    }
+    Err(acp_core::Error::upstream(format!("Google's list {field} does not end. Try again later.")).into())
+}
+
+fn unreadable(field: &str) -> Failure {
+    acp_core::Error::upstream(format!(
+        "Google's list {field} has a form that this version can't read. Update the connector."
+    ))
+    .into()
+}
+
+/// A `runReport` request.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReportRequest {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dimensions: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) metrics: Vec<Value>,
+    pub(crate) date_ranges: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dimension_filter: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metric_filter: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) order_bys: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) metric_aggregations: Vec<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) keep_empty_rows: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) currency_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) return_property_quota: bool,
+}
+
+/// A report without its rows, or with the few rows of a small one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReportEnd {
+    pub(crate) rows: Vec<TotalsRow>,
+    pub(crate) totals: Vec<TotalsRow>,
+    /// Rows of the whole report; absent means none.
+    pub(crate) row_count: u64,
+    pub(crate) metadata: ReportMetadata,
+    pub(crate) property_quota: Option<Value>,
+}
+
+/// A row that is kept.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct TotalsRow {
+    pub(crate) dimension_values: Vec<OwnedValue>,
+    pub(crate) metric_values: Vec<OwnedValue>,
+}
+
+/// A cell of [`TotalsRow`]; an empty text is left out by Google.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct OwnedValue {
+    #[serde(default)]
+    pub(crate) value: String,
+}
+
+/// What Google says about a report beside its rows.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReportMetadata {
+    pub(crate) currency_code: String,
+    pub(crate) time_zone: String,
+    pub(crate) data_loss_from_other_row: bool,
+    pub(crate) subject_to_thresholding: bool,
+    pub(crate) empty_reason: String,
+    pub(crate) sampling_metadatas: Vec<Value>,
+    pub(crate) data_truncation_reasons: Vec<Value>,
+    pub(crate) schema_restriction_response: Option<Value>,
+}
+
+/// `getMetadata`: what a report may use.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Metadata {
+    pub(crate) dimensions: Vec<FieldMetadata>,
+    pub(crate) metrics: Vec<FieldMetadata>,
+}
+
+/// One dimension or metric.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FieldMetadata {
+    pub(crate) api_name: String,
+    pub(crate) ui_name: String,
+    pub(crate) description: String,
+    pub(crate) deprecated_api_names: Vec<String>,
+    pub(crate) custom_definition: bool,
+    /// `TYPE_INTEGER` and the like; metrics only.
+    #[serde(rename = "type")]
+    pub(crate) metric_type: String,
+    pub(crate) blocked_reasons: Vec<String>,
+}
+
+/// An account with its properties.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct AccountSummary {
+    pub(crate) display_name: String,
+    pub(crate) property_summaries: Vec<PropertySummary>,
+}
+
+/// A property in an account's list.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PropertySummary {
+    pub(crate) property: String,
+    pub(crate) display_name: String,
+    pub(crate) property_type: String,
+}
+
+/// A property's own settings.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PropertySettings {
+    pub(crate) display_name: String,
+    pub(crate) time_zone: String,
+    pub(crate) currency_code: String,
+    pub(crate) industry_category: String,
+    pub(crate) service_level: String,
+    pub(crate) create_time: String,
+    pub(crate) property_type: String,
+}

@@ -1,0 +1,328 @@
+//! Filters as a model writes them, a flat list, and as Google wants them, a tree.
+
+use acp_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::fields::{Kind, shown};
+
+/// Longest regular expression and longest list that is passed on.
+const REGEX_MAX: usize = 2_000;
+
+/// One condition on a dimension.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DimensionFilter {
+    /// Dimension name.
+    pub(crate) field: String,
+    /// How to compare. PARTIAL_REGEXP finds the RE2 pattern anywhere, FULL_REGEXP needs the whole value.
+    pub(crate) match_type: DimensionMatch,
+    /// Text to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<String>,
+    /// Texts for IN_LIST.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) values: Option<Vec<String>>,
+    /// Compare upper and lower case; default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) case_sensitive: Option<bool>,
+    /// Keep what does not match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) not: Option<bool>,
+    /// Entries of one group are alternatives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<String>,
+}
+
+/// One condition on a metric, after aggregation.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MetricFilter {
+    /// Metric name.
+    pub(crate) field: String,
+    /// How to compare.
+    pub(crate) match_type: MetricMatch,
+    /// Number to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<f64>,
+    /// Lowest and highest number for BETWEEN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) values: Option<Vec<f64>>,
+    /// Keep what does not match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) not: Option<bool>,
+    /// Entries of one group are alternatives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum DimensionMatch {
+    Exact,
+    BeginsWith,
+    EndsWith,
+    Contains,
+    FullRegexp,
+    PartialRegexp,
+    InList,
+    Empty,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum MetricMatch {
+    Equal,
+    LessThan,
+    LessThanOrEqual,
+    GreaterThan,
+    GreaterThanOrEqual,
+    Between,
+}
+
+/// What the two kinds of conditions have in common.
+pub(crate) trait Condition {
+    const KIND: Kind;
+    fn field(&self) -> &str;
+    fn set_field(&mut self, name: String);
+    /// Google's filter for it, without `not`.
+    fn filter(&self) -> Result<Value>;
+    fn not(&self) -> bool;
+    fn group(&self) -> Option<&str>;
+}
+
+impl Condition for DimensionFilter {
+    const KIND: Kind = Kind::Dimension;
+
+    fn field(&self) -> &str {
+        &self.field
+    }
+
+    fn set_field(&mut self, name: String) {
+        self.field = name;
+    }
+
+    fn not(&self) -> bool {
+        self.not.unwrap_or(false)
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    fn filter(&self) -> Result<Value> {
+        let refuse =
+            |why: &str| Err(Error::invalid_arguments(format!("The dimension filter on {} {why}", shown(&self.field))));
+        let case_sensitive = self.case_sensitive.unwrap_or(false);
+        match (self.match_type, &self.value, self.values.as_deref().unwrap_or_default()) {
+            (DimensionMatch::Empty, None, []) => Ok(json!({"fieldName": self.field, "emptyFilter": {}})),
+            (DimensionMatch::Empty, ..) => refuse("is EMPTY and takes no value. Leave value and values out."),
+            (DimensionMatch::InList, Some(value), []) => {
+                Ok(in_list(&self.field, std::slice::from_ref(value), case_sensitive))
+            }
+            (DimensionMatch::InList, None, values @ [_, ..]) => Ok(in_list(&self.field, values, case_sensitive)),
+            (DimensionMatch::InList, ..) => refuse("is IN_LIST and needs values: a list of texts."),
+            (match_type, Some(value), []) | (match_type, None, [value]) => {
+                if matches!(match_type, DimensionMatch::FullRegexp | DimensionMatch::PartialRegexp) {
+                    check_regex(&self.field, value)?;
+                }
+                let filter = json!({"matchType": match_type, "value": value, "caseSensitive": case_sensitive});
+                Ok(json!({"fieldName": self.field, "stringFilter": filter}))
+            }
+            (_, Some(_), _) => refuse("has value and values. Give one of them; several texts go with IN_LIST."),
+            (_, None, []) => refuse("needs a value: the text to compare with."),
+            (_, None, _) => {
+                refuse("has several values. Use match_type IN_LIST, or one entry each with the same group.")
+            }
+        }
+    }
+}
+
+fn in_list(field: &str, values: &[String], case_sensitive: bool) -> Value {
+    json!({"fieldName": field, "inListFilter": {"values": values, "caseSensitive": case_sensitive}})
+}
+
+/// Google takes RE2 syntax, which the `regex` crate shares.
+fn check_regex(field: &str, pattern: &str) -> Result<()> {
+    let field = shown(field);
+    if pattern.len() > REGEX_MAX {
+        return Err(Error::invalid_arguments(format!(
+            "The regular expression on {field} is longer than {REGEX_MAX} characters."
+        )));
+    }
+    let reason = match regex::Regex::new(pattern) {
+        Ok(_) => return Ok(()),
+        Err(regex::Error::Syntax(text)) => {
+            text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        }
+        Err(_) => "it is too complex".to_owned(),
+    };
+    Err(Error::invalid_arguments(format!(
+        "The regular expression on {field} is not valid RE2: {}. RE2 has no look-around and no back-references; use several \
+         filters, or not: true, instead.",
+        acp_google::clean(reason.trim_end_matches('.'), 200)
+    )))
+}
+
+impl Condition for MetricFilter {
+    const KIND: Kind = Kind::Metric;
+
+    fn field(&self) -> &str {
+        &self.field
+    }
+
+    fn set_field(&mut self, name: String) {
+        self.field = name;
+    }
+
+    fn not(&self) -> bool {
+        self.not.unwrap_or(false)
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    fn filter(&self) -> Result<Value> {
+        let refuse =
+            |why: &str| Err(Error::invalid_arguments(format!("The metric filter on {} {why}", shown(&self.field))));
+        match (self.match_type, self.value, self.values.as_deref().unwrap_or_default()) {
+            (MetricMatch::Between, None, [low, high]) if low <= high => Ok(json!({
+                "fieldName": self.field,
+                "betweenFilter": {"fromValue": number(*low), "toValue": number(*high)},
+            })),
+            (MetricMatch::Between, ..) => refuse("is BETWEEN and needs values: [lowest, highest]."),
+            (match_type, Some(value), []) | (match_type, None, &[value]) => {
+                let filter = json!({"operation": match_type, "value": number(value)});
+                Ok(json!({"fieldName": self.field, "numericFilter": filter}))
+            }
+            _ => refuse("needs exactly one value: a number. Two numbers go with BETWEEN."),
+        }
+    }
+}
+
+/// A number as the API takes it: whole ones as int64, which JSON carries as text.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        json!({"int64Value": (value as i64).to_string()})
+    } else {
+        json!({"doubleValue": value})
+    }
+}
+
+/// The tree of a list: entries of one group are alternatives, groups and entries without one must all hold.
+pub(crate) fn tree<C: Condition>(conditions: &[C]) -> Result<Option<Value>> {
+    let mut groups: Vec<(Option<&str>, Vec<Value>)> = Vec::new();
+    for condition in conditions {
+        let mut expression = json!({"filter": condition.filter()?});
+        if condition.not() {
+            expression = json!({"notExpression": expression});
+        }
+        let group = condition.group().filter(|group| !group.is_empty());
+        match groups.iter_mut().find(|(known, _)| group.is_some() && *known == group) {
+            Some((_, alternatives)) => alternatives.push(expression),
+            None => groups.push((group, vec![expression])),
+        }
+    }
+    let all: Vec<Value> = groups.into_iter().map(|(_, alternatives)| one_or("orGroup", alternatives)).collect();
+    Ok((!all.is_empty()).then(|| one_or("andGroup", all)))
+}
+
+fn one_or(group: &str, mut expressions: Vec<Value>) -> Value {
+    match expressions.len() {
+        1 => expressions.remove(0),
+        _ => json!({group: {"expressions": expressions}}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dimension(filter: Value) -> Result<Option<Value>> {
+        tree(&[serde_json::from_value::<DimensionFilter>(filter).unwrap()])
+    }
+
+    fn metric(filter: Value) -> Result<Option<Value>> {
+        tree(&[serde_json::from_value::<MetricFilter>(filter).unwrap()])
+    }
+
+    #[test]
+    fn every_match_type_has_its_filter() {
+        for name in ["EXACT", "BEGINS_WITH", "ENDS_WITH", "CONTAINS", "FULL_REGEXP", "PARTIAL_REGEXP"] {
+            let tree = dimension(json!({"field": "f", "match_type": name, "value": "a.*"})).unwrap().unwrap();
+            assert_eq!(
+                tree["filter"]["stringFilter"],
+                json!({"matchType": name, "value": "a.*", "caseSensitive": false})
+            );
+        }
+        let list =
+            dimension(json!({"field": "f", "match_type": "IN_LIST", "values": ["a", "b"], "case_sensitive": true}))
+                .unwrap();
+        assert_eq!(list.unwrap()["filter"]["inListFilter"], json!({"values": ["a", "b"], "caseSensitive": true}));
+        let empty = dimension(json!({"field": "f", "match_type": "EMPTY", "not": true})).unwrap().unwrap();
+        assert_eq!(empty["notExpression"]["filter"]["emptyFilter"], json!({}));
+        for name in ["EQUAL", "LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN", "GREATER_THAN_OR_EQUAL"] {
+            let tree = metric(json!({"field": "m", "match_type": name, "value": 3})).unwrap().unwrap();
+            assert_eq!(tree["filter"]["numericFilter"], json!({"operation": name, "value": {"int64Value": "3"}}));
+        }
+        let between = metric(json!({"field": "m", "match_type": "BETWEEN", "values": [0.5, 2]})).unwrap().unwrap();
+        assert_eq!(
+            between["filter"]["betweenFilter"],
+            json!({"fromValue": {"doubleValue": 0.5}, "toValue": {"int64Value": "2"}})
+        );
+    }
+
+    #[test]
+    fn groups_are_alternatives_and_all_groups_must_hold() {
+        let filter = |field: &str, group: Option<&str>| -> DimensionFilter {
+            serde_json::from_value(json!({"field": field, "match_type": "EXACT", "value": "x", "group": group}))
+                .unwrap()
+        };
+        let tree = tree(&[filter("a", Some("g")), filter("b", None), filter("c", Some("g")), filter("d", None)])
+            .unwrap()
+            .unwrap();
+        let and = tree["andGroup"]["expressions"].as_array().unwrap();
+        assert_eq!(and.len(), 3);
+        let or: Vec<&Value> = and[0]["orGroup"]["expressions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| &one["filter"]["fieldName"])
+            .collect();
+        assert_eq!(or, [&json!("a"), &json!("c")]);
+        assert_eq!(and[2]["filter"]["fieldName"], "d");
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_refused_with_the_field() {
+        for filter in [
+            json!({"field": "f", "match_type": "EXACT"}),
+            json!({"field": "f", "match_type": "EXACT", "values": ["a", "b"]}),
+            json!({"field": "f", "match_type": "EXACT", "value": "a", "values": ["b"]}),
+            json!({"field": "f", "match_type": "IN_LIST", "values": []}),
+            json!({"field": "f", "match_type": "IN_LIST"}),
+            json!({"field": "f", "match_type": "EMPTY", "value": "a"}),
+            json!({"field": "f", "match_type": "FULL_REGEXP", "value": "("}),
+            json!({"field": "f", "match_type": "PARTIAL_REGEXP", "value": "(?!x)y"}),
+        ] {
+            let error = dimension(filter.clone()).unwrap_err();
+            assert!(error.message().contains("on f "), "{filter}: {error}");
+        }
+        assert!(
+            dimension(json!({"field": "f", "match_type": "PARTIAL_REGEXP", "value": "(?!x)y"}))
+                .unwrap_err()
+                .message()
+                .contains("look-around")
+        );
+        for filter in [
+            json!({"field": "m", "match_type": "EQUAL"}),
+            json!({"field": "m", "match_type": "EQUAL", "value": 1, "values": [2]}),
+            json!({"field": "m", "match_type": "BETWEEN", "values": [2, 1]}),
+            json!({"field": "m", "match_type": "BETWEEN", "value": 1}),
+        ] {
+            assert!(metric(filter.clone()).is_err(), "{filter}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! ACP connector for Google Analytics 4.
+
+mod api;
+mod blocks;
+mod connector;
+mod fields;
+mod filters;
+mod report;
+mod resources;
+mod tools;
+mod warnings;
+
+fn main() -> std::process::ExitCode {
+    acp_core::run(|args: acp_google::GoogleArgs| Ok(connector::connector(args.connect()?)))
+}

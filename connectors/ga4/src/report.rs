@@ -1,0 +1,239 @@
+//! A whole report: every page, each row once, in an order that does not change between pages.
+//!
+//! Rows are parsed while they arrive and handed on one by one. The next page is asked for while the current one is
+//! read, and waits in a bounded buffer, so memory does not depend on the number of rows.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use acp_core::{Error, Result};
+use acp_google::{Failure, RowSplitter};
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use crate::api::{Property, ReportEnd, ReportRequest};
+
+/// The most rows Google gives at a time. Smaller pages would be charged quota each.
+pub(crate) const PAGE_ROWS: u64 = 250_000;
+/// Bytes of a page that wait to be parsed. Two pages are open at a time, so 16 MiB in all.
+const PAGE_BUFFER: usize = 8 * 1024 * 1024;
+/// How often a page whose connection broke is asked for again, from the row where it broke.
+const RESUMES: u32 = 3;
+
+/// A row as it lies in the network buffer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Row<'a> {
+    #[serde(borrow)]
+    pub(crate) dimension_values: Vec<RowValue<'a>>,
+    #[serde(borrow)]
+    pub(crate) metric_values: Vec<RowValue<'a>>,
+}
+
+/// A cell. Google leaves an empty text out.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct RowValue<'a> {
+    #[serde(borrow, default)]
+    pub(crate) value: Cow<'a, str>,
+}
+
+/// Extracts the rows of a report, at most `limit`, and hands each to `on_row`. What comes back describes the report;
+/// its `row_count` is Google's count of all rows.
+///
+/// The request must order its rows completely, or pages would repeat and lose some. The report is whole or the call
+/// fails: rows are counted against what Google says, on every page.
+pub(crate) async fn extract(
+    property: &Property,
+    request: &ReportRequest,
+    limit: Option<u64>,
+    mut on_row: impl FnMut(&Row<'_>) -> Result<()>,
+    mut progress: impl FnMut(u64, Option<u64>),
+) -> Result<ReportEnd> {
+    let mut pages = Pages::new(property, request, limit.unwrap_or(u64::MAX));
+    let mut page = pages.open(0);
+    let mut read = 0;
+    let mut whole: Option<ReportEnd> = None;
+    let mut first_row: Option<Vec<u8>> = None;
+    loop {
+        let before = read;
+        let known = whole.as_ref().map(|end: &ReportEnd| end.row_count);
+        let mut page_first: Option<Vec<u8>> = None;
+        let end = pages
+            .read(
+                page,
+                &mut read,
+                |bytes| {
+                    if page_first.is_none() {
+                        page_first = Some(bytes.to_vec());
+                    }
+                    let row = serde_json::from_slice(bytes).map_err(|_| unreadable_row())?;
+                    on_row(&row)
+                },
+                |read| progress(read, known),
+            )
+            .await?;
+        if before > 0 && page_first.is_some() && page_first == first_row {
+            return Err(inconsistent("Google sent the same page twice"));
+        }
+        first_row = page_first;
+        let expected = end.row_count.min(pages.limit);
+        if let Some(known) = known.filter(|known| *known != end.row_count) {
+            return Err(inconsistent(&format!(
+                "the report changed from {known} to {} rows while it was read",
+                end.row_count
+            )));
+        }
+        if whole.is_none() {
+            whole = Some(end);
+        }
+        if read >= expected {
+            let Some(whole) = whole else { return Err(inconsistent("Google sent no report")) };
+            return match read == expected {
+                true => Ok(whole),
+                false => Err(inconsistent(&format!("Google announced {expected} rows and sent {read}"))),
+            };
+        }
+        if read == before {
+            return Err(inconsistent(&format!("Google announced {expected} rows and stopped after {read}")));
+        }
+        page = pages.next(read, expected);
+    }
+}
+
+fn inconsistent(what: &str) -> Error {
+    Error::upstream(format!(
+        "The report is not complete: {what}. Run it again; if the range includes today, end it yesterday, so that it does not change."
+    ))
+}
+
+fn unreadable_row() -> Error {
+    Error::upstream(
+        "A row of Google's answer has a form that this version can't read. Run the report again; if it happens again, update the connector.",
+    )
+}
+
+/// The pages of one report, at most two of them on their way.
+struct Pages<'a> {
+    property: &'a Property,
+    request: &'a ReportRequest,
+    limit: u64,
+    ahead: Option<Page>,
+    /// Ends the downloads when the report is dropped.
+    tasks: JoinSet<()>,
+}
+
+/// A page on its way.
+struct Page {
+    offset: u64,
+    limit: u64,
+    chunks: mpsc::UnboundedReceiver<Result<Chunk, Failure>>,
+}
+
+/// Bytes of a page, and the room they take in its buffer.
+struct Chunk {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl<'a> Pages<'a> {
+    fn new(property: &'a Property, request: &'a ReportRequest, limit: u64) -> Self {
+        Self { property, request, limit, ahead: None, tasks: JoinSet::new() }
+    }
+
+    /// Asks for the page that begins at a row.
+    fn open(&mut self, offset: u64) -> Page {
+        self.open_rows(offset, PAGE_ROWS.min(self.limit.saturating_sub(offset)))
+    }
+
+    fn open_rows(&mut self, offset: u64, limit: u64) -> Page {
+        let (sender, chunks) = mpsc::unbounded_channel();
+        let property = self.property.clone();
+        let mut request = self.request.clone();
+        request.offset = Some(offset).filter(|offset| *offset > 0);
+        request.limit = Some(limit);
+        self.tasks.spawn(async move {
+            if let Err(failure) = download(&property, &request, &sender).await {
+                let _ = sender.send(Err(failure));
+            }
+        });
+        Page { offset, limit, chunks }
+    }
+
+    /// The page after `read` rows, which is usually on its way already, and the request for the one after it.
+    fn next(&mut self, read: u64, expected: u64) -> Page {
+        let page = match self.ahead.take().filter(|page| page.offset == read) {
+            Some(page) => page,
+            None => self.open(read),
+        };
+        let after = page.offset + page.limit;
+        if after < expected {
+            self.ahead = Some(self.open(after));
+        }
+        page
+    }
+
+    /// Reads a page to its end. Where its connection breaks, the rest of it is asked for again.
+    async fn read(
+        &mut self,
+        mut page: Page,
+        read: &mut u64,
+        mut on_row: impl FnMut(&[u8]) -> Result<()>,
+        mut progress: impl FnMut(u64),
+    ) -> Result<ReportEnd> {
+        let end = page.offset + page.limit;
+        for _ in 0..RESUMES {
+            match read_once(&mut page, read, &mut on_row, &mut progress).await {
+                Err(failure) if failure.is_broken() && *read < end => {
+                    page = self.open_rows(*read, end - *read);
+                }
+                Err(failure) => return Err(failure.into_acp(&self.property.context)),
+                Ok(report) => return Ok(report),
+            }
+        }
+        read_once(&mut page, read, &mut on_row, &mut progress)
+            .await
+            .map_err(|failure| failure.into_acp(&self.property.context))
+    }
+}
+
+/// Downloads a page into its buffer and waits when that is full.
+async fn download(
+    property: &Property,
+    request: &ReportRequest,
+    sender: &mpsc::UnboundedSender<Result<Chunk, Failure>>,
+) -> Result<(), Failure> {
+    let _open = property.open.acquire().await;
+    let room = Arc::new(Semaphore::new(PAGE_BUFFER));
+    let mut body = property.session.post_stream(&format!("{}:runReport", property.data_url()), request).await?;
+    while let Some(bytes) = body.chunk().await? {
+        let taken = u32::try_from(bytes.len().min(PAGE_BUFFER)).unwrap_or(u32::MAX);
+        let Ok(room) = room.clone().acquire_many_owned(taken).await else { return Ok(()) };
+        if sender.send(Ok(Chunk { bytes, _room: room })).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+async fn read_once(
+    page: &mut Page,
+    read: &mut u64,
+    on_row: &mut impl FnMut(&[u8]) -> Result<()>,
+    progress: &mut impl FnMut(u64),
+) -> Result<ReportEnd, Failure> {
+    let mut splitter = RowSplitter::new("rows");
+    while let Some(chunk) = page.chunks.recv().await {
+        splitter.push(&chunk?.bytes, |row| {
+            on_row(row)?;
+            *read += 1;
+            Ok::<(), Failure>(())
+        })?;
+        progress(*read);
+    }
+    let rest = splitter.finish()?;
+    serde_json::from_slice(&rest).map_err(|_| {
+        Error::upstream("Google's report has a form that this version can't read. Update the connector.").into()
+    })
+}
