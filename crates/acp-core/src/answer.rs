@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::autocontext::Delivery;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::inline::InlineTables;
+use crate::outgoing::OutgoingTables;
 use crate::session::InForce;
 use crate::spool::{Place, file_uri};
 use crate::table::FinishedTable;
@@ -34,7 +34,7 @@ pub(crate) struct Facts {
 
 /// Where the table of an answer goes.
 pub(crate) struct Delivered<'a> {
-    pub(crate) tables: &'a InlineTables,
+    pub(crate) tables: &'a OutgoingTables,
     pub(crate) request: &'a RequestId,
 }
 
@@ -89,7 +89,7 @@ impl Facts {
 
     /// A table.
     pub(crate) fn extraction(
-        mut self,
+        &mut self,
         extraction: Extraction,
         today: Date,
         attached: Option<Delivery>,
@@ -136,7 +136,7 @@ impl Facts {
         let data = match place {
             Place::Nowhere => None,
             Place::File(file) => {
-                let path = Place::keep_file(file).map_err(|error| {
+                let path = delivered.tables.add_file(delivered.request, file).map_err(|error| {
                     Error::upstream(format!("The file of the table could not be kept: {error}. Run the call again."))
                 })?;
                 data.insert("format".to_owned(), json!(DataFormat::File));
@@ -146,7 +146,7 @@ impl Facts {
             in_memory @ Place::Memory(_) => {
                 data.insert("format".to_owned(), json!(DataFormat::Inline));
                 let json = in_memory.into_inline().unwrap_or_default();
-                data.insert("table".to_owned(), delivered.tables.keep(delivered.request, json));
+                data.insert("table".to_owned(), delivered.tables.add_inline(delivered.request, json));
                 Some(data)
             }
         };

@@ -4,6 +4,10 @@
 
 use acp_protocol::result::ColumnType;
 
+/// Levels of a value in a JSON column. Readers of a whole answer have bounds of their own, 127 levels often, and one
+/// cell beyond them would make the answer unreadable.
+const MAX_DEPTH: usize = 64;
+
 /// A value as the source gave it. Texts are borrowed: a row can go from the network buffer to the table without
 /// an allocation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -213,17 +217,44 @@ fn write_text_as(out: &mut Vec<u8>, cell: Cell<'_>, convert: fn(&str, &mut Vec<u
 }
 
 fn write_json(out: &mut Vec<u8>, cell: Cell<'_>) -> Option<Written> {
+    let owned;
+    let cell = match cell {
+        Cell::Json(json) if json.starts_with('"') => {
+            owned = unescape(json)?;
+            Cell::Text(&owned)
+        }
+        cell => cell,
+    };
     let json = match cell {
         Cell::Null | Cell::Json("null") => return null(out),
         Cell::Json(json) => json,
         Cell::Text(text) if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() => text,
         _ => return None,
     };
-    if !json.trim_start().starts_with(['{', '[']) {
+    if !json.trim_start().starts_with(['{', '[']) || depth(json) > MAX_DEPTH {
         return None;
     }
     out.extend_from_slice(compact(json).as_bytes());
     Some(Written::Value)
+}
+
+/// The deepest nesting of a JSON text.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut string, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if string => escaped = true,
+            b'"' => string = !string,
+            b'{' | b'[' if !string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// JSON text on one line: a raw line break in valid JSON is white space, and rows are told apart by line breaks.

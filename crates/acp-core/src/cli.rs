@@ -130,7 +130,7 @@ fn serve(shared: Shared) -> ExitCode {
 async fn serve_stdio(shared: Arc<Shared>) -> ExitCode {
     let (reader, writer) = stdio_pipes();
     let server = Server::new(shared);
-    let transport = Lines::new(reader, writer, server.inline_tables());
+    let transport = Lines::new(reader, writer, server.outgoing_tables());
     match server.serve(transport).await {
         Ok(running) => {
             let _ = running.waiting().await;

@@ -29,7 +29,7 @@ use crate::cache::Memory;
 use crate::call::{Call, Progress, Reports, lock};
 use crate::connector::{Connector, Resource};
 use crate::error::{Error, Result};
-use crate::inline::InlineTables;
+use crate::outgoing::OutgoingTables;
 use crate::session::{CallSettings, InForce, Settings};
 use crate::spool::TableFiles;
 use crate::table::{Keep, TableSettings};
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
 pub(crate) struct Server {
     shared: Arc<Shared>,
     settings: Arc<Mutex<Settings>>,
-    inline: Arc<InlineTables>,
+    outgoing: Arc<OutgoingTables>,
 }
 
 /// Folders that the host gave.
@@ -174,12 +174,12 @@ struct Prepared<'a> {
 impl Server {
     /// A new session.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, settings: Arc::default(), inline: Arc::default() }
+        Self { shared, settings: Arc::default(), outgoing: Arc::default() }
     }
 
     /// The tables of this session's answers, for the transport.
-    pub(crate) fn inline_tables(&self) -> Arc<InlineTables> {
-        self.inline.clone()
+    pub(crate) fn outgoing_tables(&self) -> Arc<OutgoingTables> {
+        self.outgoing.clone()
     }
 
     fn configure(&self, params: Option<Value>) -> Result<CustomResult, ErrorData> {
@@ -360,17 +360,7 @@ impl Server {
         match outcome {
             (Some((extraction, attached)), _) => {
                 let today = connector.clock.today(&TimeZone::system());
-                let facts = Facts {
-                    server: facts.server,
-                    tool: facts.tool.clone(),
-                    resource_id: facts.resource_id.clone(),
-                    arguments: facts.arguments.clone(),
-                    in_force: facts.in_force.clone(),
-                    warnings: facts.warnings.clone(),
-                    started: facts.started,
-                    clock: facts.clock,
-                };
-                let delivered = Delivered { tables: &self.inline, request: &context.id };
+                let delivered = Delivered { tables: &self.outgoing, request: &context.id };
                 facts.extraction(*extraction, today, attached, &delivered)
             }
             (None, value) => Ok(facts.plain(ResultKind::Info, &value, false)),
@@ -527,7 +517,7 @@ impl ServerHandler for Server {
 
     async fn on_cancelled(&self, cancelled: CancelledNotificationParam, _: NotificationContext<RoleServer>) {
         if let Some(request) = cancelled.request_id {
-            self.inline.forget(&request);
+            self.outgoing.forget(&request);
         }
     }
 
@@ -548,12 +538,12 @@ impl ServerHandler for Server {
             }
         };
         if cancelled.is_cancelled() {
-            self.inline.forget(&context.id);
+            self.outgoing.forget(&context.id);
         }
         Ok(answer.into())
     }
 }
 
 /// Requests of MCP revisions that this server speaks.
-const MCP_METHODS: [&str; 6] =
+pub(crate) const MCP_METHODS: [&str; 6] =
     ["initialize", "ping", "tools/list", "tools/call", "logging/setLevel", "completion/complete"];

@@ -71,7 +71,7 @@ impl Settings {
         self.credentials = later.credentials.or(self.credentials.take());
         self.default_resource_id = later.default_resource_id.or(self.default_resource_id.take());
         for (key, value) in later.config {
-            // A null takes the key back to the next level below.
+            // A null takes the key back to the level below.
             if value.is_null() {
                 self.config.shift_remove(&key);
             } else {
@@ -162,8 +162,11 @@ impl CallSettings {
                 Sampling::Head
             }
         };
+        let mut settings = Settings::read(fields, about)?;
+        // A null takes back this level's value, and this level has none yet.
+        settings.config.retain(|_, value| !value.is_null());
         Ok(Self {
-            settings: Settings::read(fields, about)?,
+            settings,
             session_id: text("session_id"),
             autocontext_delivered: fields.get("autocontext_delivered").and_then(Value::as_bool),
             autocontext_blocks: fields

@@ -205,12 +205,6 @@ impl Place {
             Self::File(_) | Self::Nowhere => None,
         }
     }
-
-    /// Leaves the file for the host to read and remove.
-    pub(crate) fn keep_file(file: NamedTempFile) -> io::Result<PathBuf> {
-        let (_, path) = file.keep().map_err(|error| error.error)?;
-        std::path::absolute(&path)
-    }
 }
 
 fn read_lines(mut reader: impl BufRead, each: &mut dyn FnMut(&str) -> io::Result<()>) -> io::Result<()> {

@@ -3,12 +3,14 @@
 //! MCP's library ignores what it can't read, so that a caller waits for ever. Here every malformed message gets the
 //! error that JSON-RPC has for it, with its id where it has one.
 
+use std::collections::HashSet;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use acp_protocol::METHOD_CONFIGURE;
 use rmcp::RoleServer;
-use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::{Deserialize, Deserializer};
@@ -17,7 +19,8 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
-use crate::inline::InlineTables;
+use crate::outgoing::OutgoingTables;
+use crate::server::MCP_METHODS;
 
 /// The longest line: room for a table that a host sends in an answer, and a bound on what a peer can make us hold.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
@@ -26,6 +29,7 @@ const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 
 /// Lines in, lines out.
@@ -36,11 +40,13 @@ pub(crate) struct Lines<R, W> {
     skipping: bool,
     /// Whether `initialize` was seen.
     initialized: bool,
+    /// Requests without an answer. The library answers only one of two with the same id.
+    open: HashSet<RequestId>,
     writer: Arc<Mutex<Option<W>>>,
     /// An answer of the transport itself that is being written. It lives here because the library drops a read that
     /// has not ended whenever something else happens, and half an answer must not stay half.
     answering: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    tables: Arc<InlineTables>,
+    tables: Arc<OutgoingTables>,
 }
 
 /// What to do with a line.
@@ -54,12 +60,13 @@ enum Line {
 }
 
 impl<R: AsyncRead + Unpin, W> Lines<R, W> {
-    pub(crate) fn new(reader: R, writer: W, tables: Arc<InlineTables>) -> Self {
+    pub(crate) fn new(reader: R, writer: W, tables: Arc<OutgoingTables>) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
             line: Vec::new(),
             skipping: false,
             initialized: false,
+            open: HashSet::new(),
             writer: Arc::new(Mutex::new(Some(writer))),
             answering: None,
             tables,
@@ -118,13 +125,34 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             return refusal;
         }
         match serde_json::from_slice(line) {
-            Ok(message) => Line::Message(Box::new(message)),
+            Ok(JsonRpcMessage::Request(request)) if !self.open.insert(request.id.clone()) => Line::Answer {
+                id: Some(request.id),
+                code: INVALID_REQUEST,
+                message: "Invalid Request: a request with this id is still open.",
+            },
+            Ok(message) => {
+                self.close_cancelled(&message);
+                Line::Message(Box::new(message))
+            }
             Err(_) if envelope.is_answer() || envelope.id.is_none() => Line::Ignore,
+            Err(_) if !envelope.method_is_known() => {
+                Line::Answer { id: envelope.id, code: METHOD_NOT_FOUND, message: "Method not found" }
+            }
             Err(_) => Line::Answer {
                 id: envelope.id,
                 code: INVALID_PARAMS,
                 message: "Invalid params: they do not have the form that MCP asks for.",
             },
+        }
+    }
+
+    /// A cancelled request gets no answer.
+    fn close_cancelled(&mut self, message: &RxJsonRpcMessage<RoleServer>) {
+        if let JsonRpcMessage::Notification(notification) = message
+            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+            && let Some(request) = &cancelled.params.request_id
+        {
+            self.open.remove(request);
         }
     }
 
@@ -217,6 +245,10 @@ impl Envelope {
     fn is_answer(&self) -> bool {
         self.answer
     }
+
+    fn method_is_known(&self) -> bool {
+        self.method.as_deref().is_some_and(|method| method == METHOD_CONFIGURE || MCP_METHODS.contains(&method))
+    }
 }
 
 async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, pieces: Vec<Vec<u8>>) -> io::Result<()> {
@@ -243,10 +275,15 @@ where
             JsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
-        let tables = self.tables.clone();
+        if let Some(answered) = &answered {
+            self.open.remove(answered);
+        }
+        let mut tables = self.tables.take(answered.as_ref());
         async move {
             let text = serde_json::to_vec(&message)?;
-            write(&writer, tables.splice(answered.as_ref(), text)).await
+            write(&writer, tables.splice(text)).await?;
+            tables.sent();
+            Ok(())
         }
     }
 

@@ -327,7 +327,8 @@ fn cannot_store(settings: &TableSettings, error: &std::io::Error) -> Error {
 
 fn quote(cell: Cell<'_>) -> String {
     let text = match cell {
-        Cell::Text(text) | Cell::Json(text) => text.to_owned(),
+        Cell::Json(json) => serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned()),
+        Cell::Text(text) => text.to_owned(),
         other => format!("{other:?}"),
     };
     let clipped: String = text.chars().filter(|mark| !mark.is_control()).take(QUOTED_CHARACTERS).collect();

@@ -244,7 +244,8 @@ impl SetupSchema {
 
     /// [`check`](Self::check) without required fields, for values that are still to be merged with others.
     pub fn check_types(&self, values: &JsonObject) -> Result<(), ValueProblem> {
-        for (name, property) in &self.properties {
+        // What a login fills in is between the host and the server: `expiry_date`, for one, comes as a number or as a date.
+        for (name, property) in self.properties.iter().filter(|(_, property)| !property.filled) {
             let Some(value) = values.get(name).filter(|value| !value.is_null()) else { continue };
             property.check(value).map_err(|problem| ValueProblem { field: name.clone(), problem })?;
         }

@@ -1,0 +1,297 @@
+//! Authorised requests.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use acp_core::{Error, Result, Secret};
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::{Method, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use crate::credentials::GoogleCredentials;
+use crate::endpoints::Endpoints;
+use crate::error::{Context, Failure, GoogleError};
+use crate::google::Google;
+use crate::http::{SMALL, WHOLE};
+use crate::redact::{Secrets, clean};
+use crate::retry::{Waits, retry_after};
+use crate::rows::RowSplitter;
+use crate::token::{Ask, Key, Token, Tokens};
+
+/// Bytes of a streamed answer, after decompression: far more than any page of any API, and an end for a stream that
+/// has none.
+const STREAM: u64 = 2 << 30;
+/// Characters of an unexpected answer that are shown.
+const SHOWN: usize = 200;
+
+/// What one call may ask Google, in the name of one credential. Cheap to clone.
+///
+/// All requests are retried as the policy of this crate says, so each must be safe to repeat.
+#[derive(Clone, Debug)]
+pub struct Session {
+    google: Google,
+    credentials: Arc<GoogleCredentials>,
+    scopes: &'static [&'static str],
+    key: Key,
+}
+
+/// A request, ready to be sent more than once.
+struct Outgoing<'a> {
+    method: Method,
+    url: Url,
+    content: Option<(&'a str, Bytes)>,
+}
+
+impl Session {
+    pub(crate) fn new(google: Google, credentials: GoogleCredentials, scopes: &'static [&'static str]) -> Self {
+        let key = Tokens::key(&credentials, scopes, google.endpoints().token());
+        Self { google, credentials: Arc::new(credentials), scopes, key }
+    }
+
+    /// Where the APIs are.
+    pub fn endpoints(&self) -> &Endpoints {
+        self.google.endpoints()
+    }
+
+    /// The credentials as they were read.
+    pub fn credentials(&self) -> &GoogleCredentials {
+        &self.credentials
+    }
+
+    /// The context of errors about `resource` for whoever these credentials belong to.
+    pub fn context(&self, resource: impl Into<String>) -> Context {
+        Context::new(resource).principal(self.credentials.principal())
+    }
+
+    /// Gets JSON, at most 64 MiB.
+    pub async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, Failure> {
+        parse(&self.whole(&self.outgoing(Method::GET, url, None)?).await?)
+    }
+
+    /// Posts JSON and reads JSON, at most 64 MiB.
+    pub async fn post<T: DeserializeOwned>(&self, url: &str, body: &impl Serialize) -> Result<T, Failure> {
+        let content = ("application/json", to_json(body)?);
+        parse(&self.whole(&self.outgoing(Method::POST, url, Some(content))?).await?)
+    }
+
+    /// Posts bytes of any type and reads JSON, for uploads. A repeated upload must be recognisable to the API, for
+    /// example by the id of its job.
+    pub async fn post_bytes<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<T, Failure> {
+        parse(&self.whole(&self.outgoing(Method::POST, url, Some((content_type, body)))?).await?)
+    }
+
+    /// Gets JSON whose body is handed over as it arrives.
+    pub async fn get_stream(&self, url: &str) -> Result<Body, Failure> {
+        let mut waits = Waits::new(&self.google.shared().http.timing);
+        self.open(&self.outgoing(Method::GET, url, None)?, &mut waits).await
+    }
+
+    /// Posts JSON and reads JSON whose body is handed over as it arrives.
+    pub async fn post_stream(&self, url: &str, body: &impl Serialize) -> Result<Body, Failure> {
+        let content = ("application/json", to_json(body)?);
+        let mut waits = Waits::new(&self.google.shared().http.timing);
+        self.open(&self.outgoing(Method::POST, url, Some(content))?, &mut waits).await
+    }
+
+    /// A token for a client of Google's own that sends its requests itself. `ACP_CREDENTIALS_INVALID` when Google
+    /// gives none.
+    pub async fn access_token(&self) -> Result<Secret<String>> {
+        Ok(self.ask().token().await?.value)
+    }
+
+    /// Another token after an API answered 401 to `rejected`; `None` when these credentials can't make one.
+    pub async fn another_token(&self, rejected: &Secret<String>) -> Result<Option<Secret<String>>> {
+        Ok(self.ask().another(rejected).await?.map(|token| token.value))
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask { shared: self.google.shared(), credentials: &self.credentials, scopes: self.scopes, key: self.key }
+    }
+
+    fn outgoing<'a>(
+        &self,
+        method: Method,
+        url: &str,
+        content: Option<(&'a str, Bytes)>,
+    ) -> Result<Outgoing<'a>, Failure> {
+        let url = Url::parse(url).ok().filter(|url| self.endpoints().trusts(url)).ok_or_else(|| {
+            // A connector's own mistake; the token stays here whatever it built the address from.
+            Error::upstream("The request was not sent: its address is not one of Google's APIs. Report this error.")
+        })?;
+        Ok(Outgoing { method, url, content })
+    }
+
+    /// The whole body. One that breaks off is asked for again.
+    async fn whole(&self, outgoing: &Outgoing<'_>) -> Result<Vec<u8>, Failure> {
+        let mut waits = Waits::new(&self.google.shared().http.timing);
+        loop {
+            let body = self.open(outgoing, &mut waits).await?;
+            match body.whole().await {
+                Ok(bytes) => return Ok(bytes),
+                Err(failure) => waits.pause(failure).await?,
+            }
+        }
+    }
+
+    /// Sends until there is an answer that says it worked, or a failure that stays.
+    async fn open(&self, outgoing: &Outgoing<'_>, waits: &mut Waits<'_>) -> Result<Body, Failure> {
+        let ask = self.ask();
+        let mut token = ask.token().await?;
+        let mut renewed = false;
+        loop {
+            let failure = match self.attempt(outgoing, &token).await {
+                Ok(body) => return Ok(body),
+                Err(failure) => failure,
+            };
+            let unauthorised = failure.google().is_some_and(|error| error.http_status == 401);
+            if !unauthorised {
+                waits.pause(failure).await?;
+                continue;
+            }
+            // The token may have been revoked or have ended early; a new one tells whether the credential is good.
+            match ask.another(&token.value).await? {
+                Some(another) if !renewed => (token, renewed) = (another, true),
+                _ => return Err(failure),
+            }
+        }
+    }
+
+    async fn attempt(&self, outgoing: &Outgoing<'_>, token: &Token) -> Result<Body, Failure> {
+        let http = &self.google.shared().http;
+        let mut request = http
+            .client()?
+            .request(outgoing.method.clone(), outgoing.url.clone())
+            // Not as a plain header: this one is marked as a secret, so no Debug output shows it.
+            .bearer_auth(token.value.expose());
+        if let Some(project) = self.credentials.quota_project() {
+            request = request.header("x-goog-user-project", project);
+        }
+        if let Some((content_type, body)) = &outgoing.content {
+            request = request.header(CONTENT_TYPE, *content_type).body(body.clone());
+        }
+        let started = Instant::now();
+        let sent = http.send(request, http.timing.headers).await;
+        let status = sent.as_ref().ok().map(|response| response.status().as_u16());
+        let ms = started.elapsed().as_millis() as u64;
+        tracing::debug!(method = %outgoing.method, path = outgoing.url.path(), status, ms, "request");
+        let response = sent?;
+        if !response.status().is_success() {
+            return Err(self.failed(response, token).await.into());
+        }
+        let body = Body { google: self.google.clone(), response, received: 0 };
+        if body.is_json() { Ok(body) } else { Err(body.not_json(&self.secrets(token)).await) }
+    }
+
+    fn secrets(&self, token: &Token) -> Secrets {
+        let mut secrets = self.credentials.secrets().clone();
+        secrets.add(token.value.expose());
+        secrets
+    }
+
+    async fn failed(&self, mut response: Response, token: &Token) -> GoogleError {
+        let http = &self.google.shared().http;
+        let body = tokio::time::timeout(http.timing.idle, http.beginning(&mut response, SMALL));
+        let body = body.await.unwrap_or_default();
+        let header = header(response.headers(), RETRY_AFTER);
+        let mut error = GoogleError::parse(response.status().as_u16(), &body, header.and_then(retry_after));
+        error.redact(&self.secrets(token));
+        error
+    }
+}
+
+/// The body of an answer that said it worked, as it arrives.
+pub struct Body {
+    google: Google,
+    response: Response,
+    received: u64,
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Body").field("received", &self.received).finish_non_exhaustive()
+    }
+}
+
+impl Body {
+    /// The next bytes, decompressed; `None` at the end. A body that breaks off is a failure whose
+    /// [`is_broken`](Failure::is_broken) is true, and what came before must not be taken for all of it.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+        let chunk = self.google.shared().http.chunk(&mut self.response).await?;
+        self.received += chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        if self.received > STREAM {
+            return Err(too_large(STREAM >> 20));
+        }
+        Ok(chunk)
+    }
+
+    /// Hands each element of the top-level array `array` to `on_row` as soon as it is complete, and reads the rest
+    /// of the document, with that array empty, into `T`. See [`RowSplitter`].
+    pub async fn split<T: DeserializeOwned>(
+        mut self,
+        array: &str,
+        mut on_row: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<T, Failure> {
+        let mut splitter = RowSplitter::new(array);
+        while let Some(chunk) = self.chunk().await? {
+            splitter.push(&chunk, &mut on_row)?;
+        }
+        parse(&splitter.finish()?)
+    }
+
+    async fn whole(mut self) -> Result<Vec<u8>, Failure> {
+        let body = self.google.shared().http.whole(&mut self.response, WHOLE).await?;
+        body.ok_or_else(|| too_large((WHOLE as u64) >> 20))
+    }
+
+    fn is_json(&self) -> bool {
+        header(self.response.headers(), CONTENT_TYPE).is_none_or(|kind| kind.to_ascii_lowercase().contains("json"))
+    }
+
+    async fn not_json(mut self, secrets: &Secrets) -> Failure {
+        let kind = header(self.response.headers(), CONTENT_TYPE).unwrap_or_default();
+        let kind = clean(kind, 60);
+        let status = self.response.status().as_u16();
+        let http = &self.google.shared().http;
+        let beginning = http.beginning(&mut self.response, 4 * SHOWN);
+        let beginning = tokio::time::timeout(http.timing.idle, beginning).await.unwrap_or_default();
+        let shown = clean(&secrets.withhold(&String::from_utf8_lossy(&beginning)), SHOWN);
+        Error::upstream(format!(
+            "Instead of JSON came {kind} ({status}): {shown}. A proxy or a network filter may have answered in \
+             Google's place."
+        ))
+        .with_data("http_status", status)
+        .into()
+    }
+}
+
+fn header(headers: &HeaderMap, name: reqwest::header::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn too_large(mebibytes: u64) -> Failure {
+    Error::upstream(format!("Google's answer is larger than {mebibytes} MiB: ask for fewer rows or fields.")).into()
+}
+
+fn to_json(body: &impl Serialize) -> Result<Bytes, Failure> {
+    let json = serde_json::to_vec(body).map_err(|error| {
+        Error::upstream(format!("The request can't be written as JSON: {error}. Report this error."))
+    })?;
+    Ok(json.into())
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| {
+        let what = if body.is_empty() { "it is empty".to_owned() } else { clean(&error.to_string(), SHOWN) };
+        Error::upstream(format!("Google's answer can't be read: {what}. Try again, and report this if it stays."))
+            .into()
+    })
+}
