@@ -1,2 +1,60 @@
-//! x
-fn main(){}
+//! Tasks of this workspace: `cargo xtask <task>`. One module per task; `workspace` is what they share.
+
+#![allow(clippy::print_stdout, reason = "a task tells what it does on standard output")]
+
+mod bench;
+mod check;
+mod demo;
+mod package;
+mod test;
+mod workspace;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a task ends with.
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tasks of this workspace.")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build a connector into an installable folder and a zip, and prove that a host can start it.
+    Package(package::Arguments),
+    /// Check what the compiler doesn't: who depends on whom, packaging files, and rules about source texts.
+    Check,
+    /// See a packaged connector installed and driven as a host does it, over real HTTP against the sandbox.
+    Demo(demo::Arguments),
+    /// Measure speed and memory of a large report, as ratios against two small programs in the same run.
+    Bench(bench::Arguments),
+    /// One of the small programs of the bench, which starts it.
+    #[command(hide = true)]
+    BenchClient(bench::Program),
+    /// Run everything that needs nothing but the Rust toolchain.
+    Test(test::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Package(arguments) => package::run(&arguments),
+        Task::Check => check::run(),
+        Task::Demo(arguments) => demo::run(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
+        Task::BenchClient(program) => bench::run_client(&program),
+        Task::Test(arguments) => test::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

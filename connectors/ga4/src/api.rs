@@ -214,12 +214,21 @@ pub(crate) struct ReportRequest {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReportEnd {
+    pub(crate) dimension_headers: Vec<ColumnHeader>,
+    pub(crate) metric_headers: Vec<ColumnHeader>,
     pub(crate) rows: Vec<TotalsRow>,
     pub(crate) totals: Vec<TotalsRow>,
     /// Rows of the whole report; absent means none.
     pub(crate) row_count: u64,
     pub(crate) metadata: ReportMetadata,
     pub(crate) property_quota: Option<Value>,
+}
+
+/// A column as Google announces it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ColumnHeader {
+    pub(crate) name: String,
 }
 
 /// A row that is kept.

@@ -16,21 +16,21 @@ const REGEX_MAX: usize = 2_000;
 pub(crate) struct DimensionFilter {
     /// Dimension name.
     pub(crate) field: String,
-    /// How to compare. PARTIAL_REGEXP finds the RE2 pattern anywhere, FULL_REGEXP needs the whole value.
+    /// Patterns are RE2: PARTIAL anywhere, FULL the whole value.
     pub(crate) match_type: DimensionMatch,
-    /// Text to compare with.
+    /// Text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<String>,
     /// Texts for IN_LIST.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) values: Option<Vec<String>>,
-    /// Compare upper and lower case; default false.
+    /// Mind the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) case_sensitive: Option<bool>,
-    /// Keep what does not match.
+    /// Negate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) not: Option<bool>,
-    /// Entries of one group are alternatives.
+    /// Same group: alternatives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,
 }
@@ -43,16 +43,16 @@ pub(crate) struct MetricFilter {
     pub(crate) field: String,
     /// How to compare.
     pub(crate) match_type: MetricMatch,
-    /// Number to compare with.
+    /// Number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<f64>,
-    /// Lowest and highest number for BETWEEN.
+    /// [low, high] for BETWEEN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) values: Option<Vec<f64>>,
-    /// Keep what does not match.
+    /// Negate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) not: Option<bool>,
-    /// Entries of one group are alternatives.
+    /// Same group: alternatives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,
 }

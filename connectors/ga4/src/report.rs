@@ -4,21 +4,28 @@
 //! read, and waits in a bounded buffer, so memory does not depend on the number of rows.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use acp_core::{Error, Result};
 use acp_google::{Failure, RowSplitter};
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use crate::api::{Property, ReportEnd, ReportRequest};
+use crate::api::{ColumnHeader, Property, ReportEnd, ReportRequest};
 
 /// The most rows Google gives at a time. Smaller pages would be charged quota each.
 pub(crate) const PAGE_ROWS: u64 = 250_000;
 /// Bytes of a page that wait to be parsed. Two pages are open at a time. More would not be faster: reading is.
 const PAGE_BUFFER: usize = 2 * 1024 * 1024;
+/// Pages may be smaller than asked for, should Google lower its bound, but not so small that a report takes more pages
+/// than this: each one is charged quota.
+const PAGES_MAX: u64 = 10;
+/// Rows of the smallest page that counts as one.
+const SMALL_PAGE_ROWS: u64 = 10_000;
 /// How often a page whose connection broke is asked for again, from the row where it broke.
 const RESUMES: u32 = 3;
 
@@ -55,7 +62,7 @@ pub(crate) async fn extract(
     let mut page = pages.open(0);
     let mut read = 0;
     let mut whole: Option<ReportEnd> = None;
-    let mut first_row: Option<Vec<u8>> = None;
+    let mut first_rows: HashSet<Vec<u8>> = HashSet::new();
     loop {
         let before = read;
         let known = whole.as_ref().map(|end: &ReportEnd| end.row_count);
@@ -74,10 +81,10 @@ pub(crate) async fn extract(
                 |read| progress(read, known),
             )
             .await?;
-        if before > 0 && page_first.is_some() && page_first == first_row {
+        if page_first.is_some_and(|row| !first_rows.insert(row)) {
             return Err(inconsistent("Google sent the same page twice"));
         }
-        first_row = page_first;
+        check_columns(request, &end)?;
         let expected = end.row_count.min(pages.limit);
         if let Some(known) = known.filter(|known| *known != end.row_count) {
             return Err(inconsistent(&format!(
@@ -98,8 +105,22 @@ pub(crate) async fn extract(
         if read == before {
             return Err(inconsistent(&format!("Google announced {expected} rows and stopped after {read}")));
         }
+        if pages.opened > PAGES_MAX + expected / SMALL_PAGE_ROWS {
+            return Err(inconsistent(&format!("Google sends its {expected} rows in pages that are too small")));
+        }
         page = pages.next(read, expected);
     }
+}
+
+/// Values are told apart by their place alone, so the columns must be those that were asked for.
+fn check_columns(request: &ReportRequest, end: &ReportEnd) -> Result<()> {
+    let same = |asked: &[Value], came: &[ColumnHeader]| {
+        asked.len() == came.len() && asked.iter().zip(came).all(|(asked, came)| asked["name"] == came.name)
+    };
+    if same(&request.dimensions, &end.dimension_headers) && same(&request.metrics, &end.metric_headers) {
+        return Ok(());
+    }
+    Err(inconsistent("Google sent other columns than those that were asked for"))
 }
 
 fn inconsistent(what: &str) -> Error {
@@ -120,6 +141,7 @@ struct Pages<'a> {
     request: &'a ReportRequest,
     limit: u64,
     ahead: Option<Page>,
+    opened: u64,
     /// Ends the downloads when the report is dropped.
     tasks: JoinSet<()>,
 }
@@ -139,7 +161,7 @@ struct Chunk {
 
 impl<'a> Pages<'a> {
     fn new(property: &'a Property, request: &'a ReportRequest, limit: u64) -> Self {
-        Self { property, request, limit, ahead: None, tasks: JoinSet::new() }
+        Self { property, request, limit, ahead: None, opened: 0, tasks: JoinSet::new() }
     }
 
     /// Asks for the page that begins at a row.
@@ -153,6 +175,7 @@ impl<'a> Pages<'a> {
         let mut request = self.request.clone();
         request.offset = Some(offset).filter(|offset| *offset > 0);
         request.limit = Some(limit);
+        self.opened += 1;
         self.tasks.spawn(async move {
             if let Err(failure) = download(&property, &request, &sender).await {
                 let _ = sender.send(Err(failure));
@@ -232,8 +255,5 @@ async fn read_once(
         })?;
         progress(*read);
     }
-    let rest = splitter.finish()?;
-    serde_json::from_slice(&rest).map_err(|_| {
-        Error::upstream("Google's report has a form that this version can't read. Update the connector.").into()
-    })
+    acp_google::parse(&splitter.finish()?)
 }

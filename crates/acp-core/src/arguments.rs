@@ -71,9 +71,8 @@ impl InputSchema {
             .find_map(|(name, _)| arguments.get(name)?.as_str())
     }
 
-    /// Checks and repairs what a model sent. Harmless differences are repaired: camelCase names, `null` for an
-    /// absent argument, a single value or JSON text where a list is meant. Anything else is refused, by name.
-    pub(crate) fn check(&self, arguments: JsonObject) -> Result<JsonObject> {
+    /// Brings the names of arguments into the tool's spelling; unknown ones are refused.
+    pub(crate) fn rename(&self, arguments: JsonObject) -> Result<JsonObject> {
         let mut known = JsonObject::new();
         for (name, value) in arguments {
             let name = self.spelling_of(&name)?;
@@ -81,7 +80,14 @@ impl InputSchema {
                 return Err(Error::invalid_arguments(format!("The argument {name} is given twice. Give it once.")));
             }
         }
-        let mut value = Value::Object(known);
+        Ok(known)
+    }
+
+    /// Checks and repairs what a model sent, once its names are in the tool's spelling. Harmless differences are
+    /// repaired: `null` for an absent argument, a single value or JSON text where a list is meant. Anything else is
+    /// refused, by name.
+    pub(crate) fn check(&self, arguments: JsonObject) -> Result<JsonObject> {
+        let mut value = Value::Object(arguments);
         check_value(&Value::Object(self.schema.clone()), &mut value, "").map_err(Error::invalid_arguments)?;
         match value {
             Value::Object(checked) => Ok(checked),
@@ -147,7 +153,8 @@ fn normalise(schema: &mut Value) {
     {
         object.remove("format");
     }
-    if object.get("default").is_some_and(Value::is_null) {
+    // That an absent argument is empty goes without saying; every byte here is paid for in each conversation.
+    if object.get("default").is_some_and(|default| [json!(null), json!([]), json!(false)].contains(default)) {
         object.remove("default");
     }
     if let Some(Value::Array(types)) = object.get_mut("type") {
@@ -170,6 +177,10 @@ fn normalise(schema: &mut Value) {
     }
     if let Some(items) = object.get_mut("items") {
         normalise(items);
+        // The list says what its entries are.
+        if let Some(items) = items.as_object_mut() {
+            items.shift_remove("description");
+        }
     }
 }
 
@@ -445,7 +456,8 @@ mod tests {
     }
 
     fn check(arguments: Value) -> Result<Value, String> {
-        let checked = InputSchema::of::<Rows>().check(arguments.as_object().unwrap().clone());
+        let input = InputSchema::of::<Rows>();
+        let checked = input.rename(arguments.as_object().unwrap().clone()).and_then(|renamed| input.check(renamed));
         checked.map(Value::Object).map_err(|error| error.message().to_owned())
     }
 

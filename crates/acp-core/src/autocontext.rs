@@ -1,10 +1,12 @@
 //! The two reserved tools: resources to choose from, and what to know about one before asking for data (6.3, 7).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use acp_protocol::autocontext::{BlockDescriptor, BlockResult, ResourceListResponse, ResourceSummary};
 use acp_protocol::error::ErrorCode;
 use acp_protocol::{JsonObject, RESOURCE_SUGGESTIONS};
+use futures::FutureExt;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -13,6 +15,7 @@ use crate::cache::{BlockKey, Memory};
 use crate::call::Call;
 use crate::connector::{Block, Connector, Resource};
 use crate::error::{Error, Result};
+use crate::server::panicked;
 use crate::session::CallSettings;
 
 /// Input of `autocontext`.
@@ -29,13 +32,13 @@ pub(crate) fn input(connector: &Connector) -> InputSchema {
         },
         "query": {
             "type": "string",
-            "description": "Search among all available resources by name, group or id. Only without resource_id.",
+            "description": "Search all resources by name, group or id.",
         },
     });
     let what = if connector.has_resources() {
         properties[RESOURCE_ID] = json!({"type": "string", "description": connector.about.resource_id.description});
-        "Call it first, before any extraction. Without resource_id it lists the available resources; with a resource_id it \
-         returns what to know about that resource (exact names and values to use) before requesting data."
+        "Call it before extractions: without resource_id it lists the resources; with a resource_id it tells the exact names \
+         and values to ask for."
     } else {
         "This source has no remote resources, so there is nothing to list."
     };
@@ -48,7 +51,7 @@ pub(crate) fn data_input(connector: &Connector) -> InputSchema {
     if connector.has_resources() {
         properties[RESOURCE_ID] = json!({"type": "string", "description": connector.about.resource_id.description});
     }
-    let what = "Lists the autocontext blocks this source has, with what each holds. With resource_id, only those that exist for it.";
+    let what = "Lists the autocontext blocks and what each holds; with resource_id, those that exist for it.";
     InputSchema { description: what.to_owned(), schema: schema(properties) }
 }
 
@@ -70,9 +73,14 @@ pub(crate) fn descriptors(connector: &Connector, level: Option<&str>) -> Vec<Blo
 pub(crate) fn requested<'a>(connector: &'a Connector, arguments: &JsonObject) -> Result<Vec<&'a Block>> {
     let wrong_type =
         || Error::invalid_arguments("request_data must be a list of block ids. See autocontext_data for the ids.");
-    let ids = match arguments.get("request_data") {
+    let given = match arguments.get("request_data") {
+        Some(Value::String(text)) => {
+            Some(serde_json::from_str(text).ok().filter(Value::is_array).unwrap_or_else(|| json!([text])))
+        }
+        given => given.cloned(),
+    };
+    let ids: Vec<&str> = match &given {
         None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::String(id)) => vec![id.as_str()],
         Some(Value::Array(ids)) => ids.iter().map(|id| id.as_str().ok_or_else(wrong_type)).collect::<Result<_>>()?,
         Some(_) => return Err(wrong_type()),
     };
@@ -160,9 +168,13 @@ async fn read_one(
         let levels = block.descriptor.applies_to.as_deref().unwrap_or_default().join(", ");
         return Err(Error::invalid_arguments(format!("This block exists for: {levels}; not for {}.", resource.level)));
     }
-    let key = BlockKey { identity: call.identity(), resource: resource.id.clone(), block: block.descriptor.id.clone() };
+    let key = BlockKey { scope: call.cache_scope(), resource: resource.id.clone(), block: block.descriptor.id.clone() };
     let ttl = block.ttl.unwrap_or(connector.about.cache_ttl);
-    memory.block(key, ttl, (block.read)(call.clone())).await
+    // One block that panics is one block that failed.
+    let read = AssertUnwindSafe((block.read)(call.clone()))
+        .catch_unwind()
+        .map(|outcome| outcome.unwrap_or_else(|_| Err(panicked())));
+    memory.block(key, ttl, read).await
 }
 
 /// The autocontext to attach to an extraction, if this is the moment for it (the table of 7.5). Whatever goes wrong,
@@ -182,11 +194,13 @@ pub(crate) async fn attach(
     let due = match (settings.autocontext_delivered, session) {
         (Some(true), _) | (None, None) => false,
         (Some(false), None) => true,
-        (Some(false) | None, Some(session)) => !memory.is_delivered(session, &resource.id),
+        // From here on no other call attaches it to this conversation, unless this one fails to.
+        (Some(false) | None, Some(session)) => memory.mark_delivered(session, &resource.id),
     };
     if !due {
         return None;
     }
+    let mark = Mark { memory, session, resource: &resource.id };
     let ids = &settings.autocontext_blocks;
     let wanted: Vec<&Block> = ids.iter().filter_map(|id| find(connector, id)).collect();
     let unknown: Vec<&str> = ids.iter().filter(|id| find(connector, id).is_none()).map(String::as_str).collect();
@@ -200,10 +214,29 @@ pub(crate) async fn attach(
         }
     }
     let delivery = read(connector, memory, call, &wanted).await.ok()?;
-    if let Some(session) = session {
-        memory.mark_delivered(session, &resource.id);
-    }
+    mark.keep();
     Some(delivery)
+}
+
+/// Takes the mark of a delivery back unless it is kept: autocontext that could not be read was not delivered.
+struct Mark<'a> {
+    memory: &'a Memory,
+    session: Option<&'a str>,
+    resource: &'a str,
+}
+
+impl Mark<'_> {
+    fn keep(mut self) {
+        self.session = None;
+    }
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session {
+            self.memory.unmark_delivered(session, self.resource);
+        }
+    }
 }
 
 /// The list of resources, likeliest first, and whether it came from the cache (6.3).
@@ -219,7 +252,7 @@ pub(crate) async fn list(
         return Ok((ResourceListResponse { notice, total_available: 0, resources: Vec::new() }, false));
     }
     let identity = call.identity();
-    let (all, cached) = memory.resources(identity.clone(), connector.source.resources(call.clone())).await?;
+    let (all, cached) = memory.resources(call.cache_scope(), connector.source.resources(call.clone())).await?;
     let scores = memory.scores(&identity);
     let default =
         default.map(|id| connector.source.resource(id).map_or_else(|_| id.to_owned(), |resource| resource.id));

@@ -45,7 +45,8 @@ pub(crate) struct Memory {
 /// What a block is kept under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BlockKey {
-    pub(crate) identity: Identity,
+    /// Whose data, and under which settings they were read.
+    pub(crate) scope: Identity,
     pub(crate) resource: String,
     pub(crate) block: String,
 }
@@ -96,7 +97,7 @@ impl Memory {
         ttl: Duration,
         read: impl Future<Output = Result<Value>>,
     ) -> Result<(Arc<Value>, bool)> {
-        let file = self.file("blocks", &[key.identity.as_str(), &key.resource, &key.block]);
+        let file = self.file("blocks", &[key.scope.as_str(), &key.resource, &key.block]);
         let mut cached = true;
         let fetch = async {
             if let Some(kept) = self.read::<Kept>(file.as_deref()).filter(|kept| kept.expires > self.clock.now()) {
@@ -156,18 +157,19 @@ impl Memory {
         self.read(self.file("recent", &[identity.as_str()]).as_deref()).unwrap_or_default()
     }
 
-    /// Whether a conversation already has the autocontext of a resource.
-    pub(crate) fn is_delivered(&self, session: &str, resource: &str) -> bool {
-        lock(&self.delivered).contains(&(session.to_owned(), resource.to_owned()))
-    }
-
-    /// Remembers that it has. Only while the process lives (7.5).
-    pub(crate) fn mark_delivered(&self, session: &str, resource: &str) {
+    /// Remembers that a conversation has the autocontext of a resource, while the process lives (7.5). Returns whether
+    /// it did not have it before.
+    pub(crate) fn mark_delivered(&self, session: &str, resource: &str) -> bool {
         let mut delivered = lock(&self.delivered);
         if delivered.len() >= DELIVERED_MAX {
             delivered.clear();
         }
-        delivered.insert((session.to_owned(), resource.to_owned()));
+        delivered.insert((session.to_owned(), resource.to_owned()))
+    }
+
+    /// Forgets it again.
+    pub(crate) fn unmark_delivered(&self, session: &str, resource: &str) {
+        lock(&self.delivered).remove(&(session.to_owned(), resource.to_owned()));
     }
 
     /// The file of a key. Its name is a hash, since ids hold characters that names can't.

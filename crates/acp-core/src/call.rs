@@ -64,6 +64,12 @@ impl Call {
         self.credentials.as_ref().map_or_else(Identity::anonymous, |credentials| credentials.identity().clone())
     }
 
+    /// Under what fetched data may be kept: the same credentials and the same settings, since settings can decide what
+    /// a source answers.
+    pub(crate) fn cache_scope(&self) -> Identity {
+        self.identity().under(&self.config)
+    }
+
     /// The settings of the source, with the defaults of `config_schema` filled in.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_value(Value::Object(self.config.clone())).map_err(|_| {

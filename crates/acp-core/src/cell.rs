@@ -2,6 +2,8 @@
 //!
 //! Numbers are copied digit by digit and never pass through a float, so a 38-digit decimal arrives as it left.
 
+use std::borrow::Cow;
+
 use acp_protocol::result::ColumnType;
 
 /// Levels of a value in a JSON column. Readers of a whole answer have bounds of their own, 127 levels often, and one
@@ -82,7 +84,7 @@ fn write_string(out: &mut Vec<u8>, cell: Cell<'_>) -> Option<Written> {
         Cell::Number(number) if number.is_finite() => write_escaped(out, &number.to_string()),
         Cell::Number(_) => return None,
         Cell::Boolean(value) => write_escaped(out, if value { "true" } else { "false" }),
-        Cell::Json(json) if json.starts_with('"') => out.extend_from_slice(json.as_bytes()),
+        Cell::Json(json) if json.starts_with('"') => out.extend_from_slice(whole_characters(json).as_bytes()),
         Cell::Json(json) => write_escaped(out, &compact(json)),
     }
     Some(Written::Value)
@@ -172,11 +174,17 @@ fn write_exponent(out: &mut Vec<u8>, text: &str, integer: bool) -> Option<Writte
 
 /// Whether a reader that uses 64-bit floats gets these digits back.
 fn fits_a_float(whole: &str, fraction: &str) -> bool {
-    let significant = |digits: String| digits.trim_start_matches('0').trim_end_matches('0').to_owned();
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
     let Ok(value) = format!("{whole}.{fraction}0").parse::<f64>() else { return false };
-    let shortest = format!("{value:e}");
-    let mantissa = shortest.split('e').next().unwrap_or_default().replace('.', "");
-    significant(format!("{whole}{fraction}")) == significant(mantissa)
+    // Some sources print floats with 17 digits where fewer would do. 17 tell every float apart.
+    let printed = match digits.len() {
+        0 => return true,
+        count @ 1..=17 => format!("{value:.*e}", count - 1),
+        _ => format!("{value:e}"),
+    };
+    let mantissa = printed.split('e').next().unwrap_or_default().replace('.', "");
+    digits.trim_end_matches('0') == mantissa.trim_end_matches('0')
 }
 
 fn write_boolean(out: &mut Vec<u8>, cell: Cell<'_>) -> Option<Written> {
@@ -234,8 +242,47 @@ fn write_json(out: &mut Vec<u8>, cell: Cell<'_>) -> Option<Written> {
     if !json.trim_start().starts_with(['{', '[']) || depth(json) > MAX_DEPTH {
         return None;
     }
-    out.extend_from_slice(compact(json).as_bytes());
+    out.extend_from_slice(compact(&whole_characters(json)).as_bytes());
     Some(Written::Value)
+}
+
+/// JSON text in which every `\u` escape is a character. Sources that cut texts leave half of a surrogate pair behind,
+/// and one such half makes a whole answer unreadable; it becomes U+FFFD.
+pub(crate) fn whole_characters(json: &str) -> Cow<'_, str> {
+    let mut repaired = String::new();
+    let mut done = 0;
+    let mut at = 0;
+    while let Some(found) = json[at..].find('\\') {
+        let escape = at + found;
+        at = (escape + 2).min(json.len());
+        let Some(first) = surrogate(json, escape) else {
+            // A step over the escaped character, which need not be one byte long.
+            while !json.is_char_boundary(at) {
+                at += 1;
+            }
+            continue;
+        };
+        let second = surrogate(json, escape + 6);
+        if first < 0xdc00 && second.is_some_and(|second| second >= 0xdc00) {
+            at = escape + 12;
+        } else {
+            repaired.push_str(&json[done..escape]);
+            repaired.push_str("\\ufffd");
+            at = escape + 6;
+            done = at;
+        }
+    }
+    if done == 0 {
+        return json.into();
+    }
+    repaired.push_str(&json[done..]);
+    repaired.into()
+}
+
+/// The surrogate that is escaped at this place.
+fn surrogate(json: &str, at: usize) -> Option<u32> {
+    let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
+    u32::from_str_radix(digits, 16).ok().filter(|code| (0xd800..0xe000).contains(code))
 }
 
 /// The deepest nesting of a JSON text.
@@ -258,7 +305,7 @@ fn depth(json: &str) -> usize {
 }
 
 /// JSON text on one line: a raw line break in valid JSON is white space, and rows are told apart by line breaks.
-fn compact(json: &str) -> std::borrow::Cow<'_, str> {
+fn compact(json: &str) -> Cow<'_, str> {
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ").into() } else { json.into() }
 }
 
@@ -505,10 +552,27 @@ mod tests {
         assert_eq!(written(Number, Cell::Text(long)), (long.to_owned(), Written::Inexact));
         assert_eq!(written(Integer, Cell::Text("9007199254740993")), ("9007199254740993".into(), Written::Inexact));
         assert_eq!(written(Integer, Cell::Text("9007199254740992")), ("9007199254740992".into(), Written::Value));
-        assert_eq!(written(Number, Cell::Text("0.47857142857142859")).0, "0.47857142857142859");
+        for float in ["0.47857142857142859", "30467.880000000001", "0.1", "100000000000000000000"] {
+            assert_eq!(written(Number, Cell::Text(float)), (float.to_owned(), Written::Value));
+        }
         assert_eq!(written(Number, Cell::Json("1e400")).1, Written::NotOfType);
         assert_eq!(written(Integer, Cell::Text("6346.26")), ("6346.26".into(), Written::Fraction));
         assert_eq!(written(Text, Cell::Json("99999999999999999999")).0, "\"99999999999999999999\"");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_becomes_the_replacement_character() {
+        for (json, expected) in [
+            (r#""x\ud83dy""#, r#""x\ufffdy""#),
+            (r#""\udc00""#, r#""\ufffd""#),
+            (r#""\ud83d\ude00""#, r#""\ud83d\ude00""#),
+            (r#""\ud83d\ud83d\ude00\ud83d""#, r#""\ufffd\ud83d\ude00\ufffd""#),
+            (r#""\\ud83d \" é\u00e9""#, r#""\\ud83d \" é\u00e9""#),
+            (r#"{"a\udead":["\uDABC"]}"#, r#"{"a\ufffd":["\ufffd"]}"#),
+        ] {
+            assert_eq!(whole_characters(json), expected);
+            serde_json::from_str::<serde_json::Value>(&whole_characters(json)).unwrap();
+        }
     }
 
     #[test]

@@ -203,8 +203,7 @@ impl<S: Source> Builder<S> {
 /// The argument `resource_id`, as every tool that needs a resource publishes it (6.2).
 fn resource_argument(about: &About) -> Value {
     let description = about.resource_id.description.trim_end_matches('.');
-    let mut argument =
-        json!({"type": "string", "description": format!("{description}. Omit it to use the default one.")});
+    let mut argument = json!({"type": "string", "description": format!("{description}. Omit for the default.")});
     if !about.resource_urls.is_empty() {
         argument[ANNOTATION_URL] = json!(about.resource_urls);
     }

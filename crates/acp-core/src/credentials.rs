@@ -39,6 +39,14 @@ impl Identity {
         Self("anonymous".to_owned())
     }
 
+    /// This identity under some settings.
+    pub(crate) fn under(&self, settings: &JsonObject) -> Self {
+        if settings.is_empty() {
+            return self.clone();
+        }
+        Self(format!("{}-{}", self.0, &hash("acp settings", settings)[..16]))
+    }
+
     /// A short text that is safe in file names and logs.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -55,11 +63,8 @@ pub struct Credentials {
 impl Credentials {
     /// Wraps a `credentials` object.
     pub fn new(values: JsonObject) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(b"acp credentials\0");
-        digest(&Value::Object(values.clone()), &mut hash);
-        let identity = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { values: Secret::new(values), identity: Identity(identity) }
+        let identity = Identity(hash("acp credentials", &values));
+        Self { values: Secret::new(values), identity }
     }
 
     /// The values, to be read by the connector's own credential type.
@@ -76,6 +81,15 @@ impl Credentials {
     pub fn text(&self, key: &str) -> Option<Secret<&str>> {
         self.values.0.get(key).and_then(Value::as_str).map(Secret::new)
     }
+}
+
+/// A hash of an object; `purpose` keeps hashes of different things apart.
+fn hash(purpose: &str, values: &JsonObject) -> String {
+    let mut hash = Sha256::new();
+    hash.update(purpose.as_bytes());
+    hash.update(b"\0");
+    digest(&Value::Object(values.clone()), &mut hash);
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Feeds a value to the hash so that key order does not matter and no two values look alike.

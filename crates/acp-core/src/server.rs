@@ -3,6 +3,7 @@
 //! One [`Server`] is one session. What sessions share, the connector and its memory, is in [`Shared`].
 
 use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -124,7 +125,7 @@ fn published(entry: &ToolEntry) -> Tool {
 
 fn tool(name: &str, title: &str, description: &str, input: &InputSchema, hints: Hints) -> Tool {
     Tool::new(name.to_owned(), description.to_owned(), input.schema.clone()).with_title(title).with_annotations(
-        ToolAnnotations::with_title(title)
+        ToolAnnotations::new()
             .read_only(hints.read_only)
             .destructive(hints.destructive)
             .idempotent(hints.idempotent)
@@ -202,7 +203,7 @@ impl Server {
         Ok(CustomResult::new(serde_json::to_value(answer).unwrap_or_default()))
     }
 
-    /// Answers a call. Whatever goes wrong inside is an error answer with complete `system_info`.
+    /// Answers a call. Whatever goes wrong inside, a panic too, is an error answer with complete `system_info`.
     async fn answer(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> CallToolResult {
         let connector = &self.shared.connector;
         let mut facts = Facts {
@@ -216,7 +217,9 @@ impl Server {
             clock: connector.clock,
         };
         let arguments = request.arguments.unwrap_or_default();
-        match self.dispatch(&request.name, arguments, context, &mut facts).await {
+        let work = AssertUnwindSafe(self.dispatch(&request.name, arguments, context, &mut facts));
+        let outcome = work.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
+        match outcome {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(tool = %facts.tool, code = error.code().code(), "the call failed");
@@ -271,6 +274,7 @@ impl Server {
         let connector = &self.shared.connector;
         let about = &connector.about;
         facts.arguments = entry.input.known_only(&arguments);
+        arguments = entry.input.rename(arguments)?;
         let resource_id = if entry.spec.resource { take_resource_id(&mut arguments)? } else { None };
         let arguments = entry.input.check(arguments)?;
         facts.arguments.clone_from(&arguments);
@@ -367,14 +371,14 @@ impl Server {
         }
     }
 
-    /// Runs a tool while telling the client how far it is. A panic in it becomes an error.
+    /// Runs a tool while telling the client how far it is.
     async fn watched(
         &self,
         work: impl Future<Output = Result<Outcome>>,
         call: &Call,
         context: &RequestContext<RoleServer>,
     ) -> Result<Outcome> {
-        let mut work = std::pin::pin!(std::panic::AssertUnwindSafe(work).catch_unwind());
+        let mut work = std::pin::pin!(work);
         let token = context.meta.get_progress_token();
         let mut ticks = tokio::time::interval(PROGRESS_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -382,11 +386,7 @@ impl Server {
         loop {
             tokio::select! {
                 biased;
-                finished = &mut work => {
-                    return finished.unwrap_or_else(|_| Err(Error::upstream(
-                        "The tool failed unexpectedly and the server goes on. Run the call again; if it happens again, report it.",
-                    )));
-                }
+                finished = &mut work => return finished,
                 _ = ticks.tick(), if token.is_some() => {
                     let mut now = lock(&call.progress).clone();
                     if now == told || now.done <= told.done {
@@ -412,8 +412,9 @@ impl Server {
     fn autocontext_data(&self, arguments: JsonObject, facts: &mut Facts) -> Result<CallToolResult> {
         let connector = &self.shared.connector;
         facts.arguments = self.shared.autocontext_data_input.known_only(&arguments);
-        let mut arguments = self.shared.autocontext_data_input.check(arguments)?;
+        let mut arguments = self.shared.autocontext_data_input.rename(arguments)?;
         let resource = take_resource_id(&mut arguments)?.map(|id| connector.source.resource(&id)).transpose()?;
+        self.shared.autocontext_data_input.check(arguments)?;
         facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
         let descriptors = autocontext::descriptors(connector, resource.as_ref().map(|resource| resource.level));
         Ok(facts.plain(ResultKind::AutocontextData, &descriptors, false))
@@ -428,9 +429,11 @@ impl Server {
         let connector = &self.shared.connector;
         let input = &self.shared.autocontext_input;
         facts.arguments = input.known_only(&arguments);
+        let mut arguments = input.rename(arguments)?;
         let wanted = autocontext::requested(connector, &arguments)?;
-        let mut arguments = input.check(arguments)?;
-        let resource = take_resource_id(&mut arguments)?.map(|id| connector.source.resource(&id)).transpose()?;
+        let resource_id = take_resource_id(&mut arguments)?;
+        let arguments = input.check(arguments)?;
+        let resource = resource_id.map(|id| connector.source.resource(&id)).transpose()?;
         facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
         facts.arguments.clone_from(&arguments);
         let query = arguments.get("query").and_then(Value::as_str).filter(|query| !query.is_empty());
@@ -460,10 +463,16 @@ impl Server {
     }
 }
 
+/// The error for code that panicked.
+pub(crate) fn panicked() -> Error {
+    Error::upstream(
+        "The connector failed unexpectedly and goes on. Run the call again; if it happens again, report it.",
+    )
+}
+
 /// Takes `resource_id` out of the arguments; empty and `null` are none.
 fn take_resource_id(arguments: &mut JsonObject) -> Result<Option<String>> {
-    let id = arguments.shift_remove(RESOURCE_ID).or_else(|| arguments.shift_remove("resourceId"));
-    match id {
+    match arguments.shift_remove(RESOURCE_ID) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(id)) => Ok(Some(id.trim().to_owned()).filter(|id| !id.is_empty())),
         Some(_) => Err(Error::invalid_arguments("The argument resource_id must be a string.")),
@@ -505,7 +514,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         match request.method.as_str() {
-            METHOD_CONFIGURE => self.configure(request.params),
+            METHOD_CONFIGURE => {
+                // A connector's own code normalises the default resource.
+                std::panic::catch_unwind(AssertUnwindSafe(|| self.configure(request.params)))
+                    .unwrap_or_else(|_| Err(ErrorData::internal_error(panicked().message().to_owned(), None)))
+            }
             // Methods that MCP knows arrive here when their params can't be read.
             known if MCP_METHODS.contains(&known) => Err(ErrorData::invalid_params(
                 format!("The params of {known} do not have the form that MCP asks for."),

@@ -243,8 +243,7 @@ fn bad_config(problem: acp_protocol::setup::ValueProblem) -> Error {
 fn default_resource(value: &Value) -> Result<Option<String>> {
     match value {
         Value::Null => Ok(None),
-        Value::String(id) if id.is_empty() => Ok(None),
-        Value::String(id) => Ok(Some(id.clone())),
+        Value::String(id) => Ok(Some(id.trim().to_owned()).filter(|id| !id.is_empty())),
         _ => Err(Error::invalid_arguments("default_resource_id must be a string or null.")),
     }
 }

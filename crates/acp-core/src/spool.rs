@@ -32,7 +32,7 @@ pub(crate) struct TableFiles {
 
 impl TableFiles {
     fn create(&self) -> io::Result<NamedTempFile> {
-        std::fs::create_dir_all(&self.directory)?;
+        create_private(&self.directory)?;
         // tempfile makes files that only their owner can read.
         tempfile::Builder::new()
             .prefix(&format!("{}-", self.prefix))
@@ -40,6 +40,15 @@ impl TableFiles {
             .rand_bytes(24)
             .tempfile_in(&self.directory)
     }
+}
+
+/// Makes a folder that only its owner can look into, where it does not exist yet.
+fn create_private(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 /// Rows being collected.

@@ -43,6 +43,9 @@ pub(crate) struct Lines<R, W> {
     /// Requests without an answer. The library answers only one of two with the same id.
     open: HashSet<RequestId>,
     writer: Arc<Mutex<Option<W>>>,
+    /// An `acp/configure` without an answer. What follows it must find it in force, and the library runs requests side
+    /// by side, so nothing more is read until then.
+    configuring: Option<RequestId>,
     /// An answer of the transport itself that is being written. It lives here because the library drops a read that
     /// has not ended whenever something else happens, and half an answer must not stay half.
     answering: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -67,6 +70,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             skipping: false,
             initialized: false,
             open: HashSet::new(),
+            configuring: None,
             writer: Arc::new(Mutex::new(Some(writer))),
             answering: None,
             tables,
@@ -132,6 +136,11 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             },
             Ok(message) => {
                 self.close_cancelled(&message);
+                match envelope.method.as_deref() {
+                    Some("initialize") => self.initialized = true,
+                    Some(METHOD_CONFIGURE) => self.configuring = envelope.id,
+                    _ => {}
+                }
                 Line::Message(Box::new(message))
             }
             Err(_) if envelope.is_answer() || envelope.id.is_none() => Line::Ignore,
@@ -160,10 +169,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     fn refuse_before_initialize(&mut self, envelope: &Envelope) -> Option<Line> {
         match envelope.method.as_deref() {
             _ if self.initialized => None,
-            Some("initialize") => {
-                self.initialized = envelope.id.is_some();
-                (!self.initialized).then_some(Line::Ignore)
-            }
+            Some("initialize") if envelope.id.is_some() => None,
             Some("ping" | "server/discover") => None,
             Some(_) if envelope.id.is_some() => Some(Line::Answer {
                 id: envelope.id.clone(),
@@ -204,8 +210,10 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 impl Envelope {
     fn read(line: &[u8]) -> Result<Self, Line> {
         let refuse = |id: Option<RequestId>, code: i32, message: &'static str| Line::Answer { id, code, message };
-        // A full parse finds broken texts and too deep nesting wherever they are.
-        if serde_json::from_slice::<serde_json::Value>(line).is_err() {
+        // A full parse finds broken texts and too deep nesting wherever they are. A number that is too large for its
+        // field is valid JSON.
+        let parsed = serde_json::from_slice::<serde_json::Value>(line);
+        if parsed.is_err_and(|error| !error.to_string().starts_with("number out of range")) {
             return Err(refuse(
                 None,
                 PARSE_ERROR,
@@ -277,6 +285,7 @@ where
         };
         if let Some(answered) = &answered {
             self.open.remove(answered);
+            self.configuring.take_if(|configuring| configuring == answered);
         }
         let mut tables = self.tables.take(answered.as_ref());
         async move {
@@ -290,6 +299,10 @@ where
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             self.finish_answering().await;
+            if self.configuring.is_some() {
+                // Sending its answer ends this wait: the library asks again after every event.
+                std::future::pending::<()>().await;
+            }
             let line = match self.next_line().await? {
                 Ok(line) if line.trim_ascii().is_empty() => continue,
                 Ok(line) => self.read(line.trim_ascii()),

@@ -1,6 +1,7 @@
 //! The table a tool fills: declared columns and rows pushed one by one, each serialised once (8.5, 8.6).
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use acp_protocol::result::{ColumnType, Header};
 use acp_protocol::session::Sampling;
@@ -221,6 +222,8 @@ impl Column {
 pub struct ObjectTable {
     declared: Vec<Header>,
     undeclared: Vec<(String, Inferred)>,
+    /// Where a column is: declared ones first, then the others in order of appearance.
+    places: HashMap<String, usize>,
     spool: Spool,
     settings: TableSettings,
 }
@@ -228,20 +231,27 @@ pub struct ObjectTable {
 impl ObjectTable {
     pub(crate) fn new(declared: Vec<Header>, settings: TableSettings) -> Self {
         let spool = Spool::new(settings.inline_max_bytes, Overflow::File, settings.files.clone());
-        Self { declared, undeclared: Vec::new(), spool, settings }
+        let places = declared.iter().enumerate().map(|(place, header)| (header.name.clone(), place)).collect();
+        Self { declared, undeclared: Vec::new(), places, spool, settings }
     }
 
     /// Adds one row, a JSON object as text.
     pub fn push(&mut self, row: &str) -> Result<()> {
-        let fields = fields(row)?;
+        let row = cell::whole_characters(row);
+        let fields = fields(&row)?;
         let mut line = vec![b'{'];
         for (name, value) in &fields {
-            if !self.declared.iter().any(|header| header.name == *name) {
-                let inferred = Inferred::of(value.get());
-                match self.undeclared.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, known)) => *known = known.and(inferred),
-                    None => self.undeclared.push((name.to_string(), inferred)),
+            let next = self.places.len();
+            let place = match self.places.get(name.as_ref()) {
+                Some(place) => *place,
+                None => *self.places.entry(name.to_string()).or_insert(next),
+            };
+            if let Some(undeclared) = place.checked_sub(self.declared.len()) {
+                if undeclared == self.undeclared.len() {
+                    self.undeclared.push((name.to_string(), Inferred::Unknown));
                 }
+                let known = &mut self.undeclared[undeclared].1;
+                *known = known.and(Inferred::of(value.get()));
             }
             if line.len() > 1 {
                 line.push(b',');
@@ -263,7 +273,7 @@ impl ObjectTable {
             role: None,
             description: None,
         }));
-        let names: Vec<String> = headers.iter().map(|header| header.name.clone()).collect();
+        let (columns, places) = (headers.len(), self.places);
         let mut table = TableWriter::new(headers, self.settings.clone())?;
         let cannot_store = |error: std::io::Error| cannot_store(&self.settings, &error);
         let mut spooled = self.spool.finish().map_err(cannot_store)?;
@@ -271,13 +281,12 @@ impl ObjectTable {
         spooled
             .for_each(|row| {
                 let pushed = fields(row).and_then(|fields| {
-                    let cells: Vec<Cell<'_>> = names
-                        .iter()
-                        .map(|name| {
-                            let value = fields.iter().rev().find(|(known, _)| known == name);
-                            value.map_or(Cell::Null, |(_, value)| Cell::Json(value.get()))
-                        })
-                        .collect();
+                    let mut cells = vec![Cell::Null; columns];
+                    for (name, value) in &fields {
+                        if let Some(place) = places.get(name.as_ref()) {
+                            cells[*place] = Cell::Json(value.get());
+                        }
+                    }
                     table.push(&cells)
                 });
                 pushed.map_err(|error| {

@@ -158,9 +158,12 @@ impl Session {
                 continue;
             }
             // The token may have been revoked or have ended early; a new one tells whether the credential is good.
+            if renewed {
+                return Err(failure);
+            }
             match ask.another(&token.value).await? {
-                Some(another) if !renewed => (token, renewed) = (another, true),
-                _ => return Err(failure),
+                Some(another) => (token, renewed) = (another, true),
+                None => return Err(failure),
             }
         }
     }
@@ -288,10 +291,25 @@ fn to_json(body: &impl Serialize) -> Result<Bytes, Failure> {
     Ok(json.into())
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(body).map_err(|error| {
-        let what = if body.is_empty() { "it is empty".to_owned() } else { clean(&error.to_string(), SHOWN) };
+/// Reads an answer, which is always an object. The parser's own words are not passed on, because they quote the answer,
+/// and whoever answers may repeat a token.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    let unreadable = |what: &str| -> Failure {
         Error::upstream(format!("Google's answer can't be read: {what}. Try again, and report this if it stays."))
             .into()
+    };
+    match body.trim_ascii_start().first() {
+        None => return Err(unreadable("it is empty")),
+        // Derived types would take a list for an object, field by field.
+        Some(first) if *first != b'{' => return Err(unreadable("it is not a JSON object")),
+        Some(_) => {}
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let what = match error.classify() {
+            serde_json::error::Category::Eof => "it ends too early",
+            serde_json::error::Category::Data => "a value is not of the expected type",
+            _ => "it is not valid JSON",
+        };
+        unreadable(&format!("{what}, at line {} column {}", error.line(), error.column()))
     })
 }

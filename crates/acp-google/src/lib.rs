@@ -31,7 +31,7 @@ mod rows;
 mod schema;
 mod token;
 
-pub use client::{Body, Session};
+pub use client::{Body, Session, parse};
 pub use credentials::GoogleCredentials;
 pub use endpoints::{Endpoints, SANDBOX_VARIABLE, path_segment};
 pub use error::{BodyKind, Context, Failure, GoogleError, Transport, TransportKind};

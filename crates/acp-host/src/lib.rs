@@ -1,1 +1,28 @@
-//! x
+//! The host side of ACP 1.0 as a library, for programs that install connectors, start them and keep what they extract.
+//!
+//! One module per thing a host does, in the order in which it does them:
+//!
+//! - [`package`]: what lies in a connector's folder, and which folders there are
+//! - [`install`]: a zip becomes a folder, once its server has proved to work ([`archive`] reads the zip)
+//! - [`launch`]: a folder becomes a running server
+//! - [`client`]: calls to a server, and its questions to the host
+//! - [`probe`]: start, look, close
+//! - [`form`]: what to ask a person before the first call
+//! - [`table`]: the rows of an extraction, one by one
+//! - [`store`]: an extraction becomes a dataset in an `acp-data` folder
+//!
+//! Nothing here knows a source: all that differs between connectors comes from their `acp.json`, their capability and
+//! their tools (section 11.1).
+
+pub mod archive;
+pub mod client;
+pub mod form;
+pub mod install;
+pub mod launch;
+pub mod package;
+pub mod probe;
+mod stderr_tail;
+pub mod store;
+pub mod table;
+
+pub use stderr_tail::StderrTail;

@@ -293,7 +293,8 @@ impl SetupProperty {
         }
         if self.content_media_type.as_deref() == Some("application/json")
             && !text.is_empty()
-            && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err()
+            // Editors on Windows begin files with a byte order mark.
+            && serde_json::from_str::<serde::de::IgnoredAny>(text.trim_start_matches('\u{feff}')).is_err()
         {
             return Err("must be valid JSON text".to_owned());
         }

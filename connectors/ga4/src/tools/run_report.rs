@@ -17,18 +17,19 @@ use crate::warnings;
 
 /// The first day that Analytics can have data for, by Google's own bound.
 const FIRST_DAY: Date = jiff::civil::date(2015, 8, 14);
+/// Dimensions and metrics that a report can have.
+const COLUMNS_MAX: usize = 9 + 10;
 const DEFAULT_WINDOW: (&str, &str) = ("28daysAgo", "yesterday");
 
-/// Extracts a GA4 report, all of its rows. totals are computed by Google over all rows; do not add up users, rates or
-/// averages yourself.
+/// Extracts a GA4 report, all rows. totals are Google's, over all rows; never add up users, rates or averages.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunReport {
-    /// Metric names, at most 10, such as sessions, totalUsers, keyEvents:purchase.
+    /// Metrics, such as sessions, totalUsers, keyEvents:purchase.
     #[serde(default)]
     #[schemars(length(max = 10))]
     metrics: Vec<String>,
-    /// Dimension names, at most 9, such as date, sessionDefaultChannelGroup, customEvent:plan.
+    /// Dimensions, such as date, sessionDefaultChannelGroup, customEvent:plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 9))]
     dimensions: Vec<String>,
@@ -38,10 +39,10 @@ pub(crate) struct RunReport {
     /// Last day, included. Default yesterday.
     #[schemars(extend("x-acp-date" = "end"))]
     end_date: Option<String>,
-    /// Conditions on dimensions that must all hold.
+    /// Conditions that must all hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dimension_filters: Vec<DimensionFilter>,
-    /// Conditions on metrics of the finished rows, that must all hold.
+    /// Conditions on metrics of the finished rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     metric_filters: Vec<MetricFilter>,
     /// Order of the rows. Default: first metric, largest first.
@@ -53,7 +54,7 @@ pub(crate) struct RunReport {
     /// Keep rows whose metrics are all 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keep_empty_rows: bool,
-    /// Currency of amounts, ISO 4217 such as EUR. Default: the property's.
+    /// Currency of amounts, such as EUR. Default: the property's.
     currency_code: Option<String>,
 }
 
@@ -61,9 +62,9 @@ pub(crate) struct RunReport {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OrderBy {
-    /// A metric or dimension of this report.
+    /// A column of the report.
     field: String,
-    /// Largest or last first. Default: true for metrics, false for dimensions.
+    /// Largest first. Default: true for metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     desc: Option<bool>,
 }
@@ -95,7 +96,7 @@ impl Tool for RunReport {
             .chain(self.metrics.iter().map(|name| fields.header(Kind::Metric, name)))
             .collect();
         let mut table = call.table(headers)?;
-        let push = |row: &Row<'_>| push(&mut table, row);
+        let push = |row: &Row<'_>| self.push(&mut table, row);
         let progress = |read: u64, known: Option<u64>| {
             let total = known.map(|known| self.limit.map_or(known, |limit| limit.min(known)));
             call.progress(read, total, format!("{read} rows read"));
@@ -227,6 +228,21 @@ impl RunReport {
         order
     }
 
+    /// Copies a row into the table without copying its texts.
+    fn push(&self, table: &mut TableWriter, row: &Row<'_>) -> Result<()> {
+        let (dimensions, metrics) = (row.dimension_values.as_slice(), row.metric_values.as_slice());
+        if dimensions.len() != self.dimensions.len() || metrics.len() != self.metrics.len() {
+            return Err(Error::upstream(
+                "A row of Google's report does not have the columns that were asked for. Run it again.",
+            ));
+        }
+        let mut cells = [Cell::Null; COLUMNS_MAX];
+        for (cell, value) in cells.iter_mut().zip(dimensions.iter().chain(metrics)) {
+            *cell = Cell::Text(&value.value);
+        }
+        table.push(&cells[..dimensions.len() + metrics.len()])
+    }
+
     fn set_totals(&self, table: &mut TableWriter, end: &ReportEnd, call: &Call) -> Result<()> {
         let Some(totals) = end.totals.first().filter(|_| !self.metrics.is_empty()) else { return Ok(()) };
         if totals.metric_values.len() != self.metrics.len() {
@@ -326,14 +342,4 @@ fn column_of(fields: &Fields, name: &str, metrics: &[String], dimensions: &[Stri
         shown(name),
         metrics.iter().chain(dimensions).cloned().collect::<Vec<_>>().join(", ")
     )))
-}
-
-/// Copies a row into the table without copying its texts.
-fn push(table: &mut TableWriter, row: &Row<'_>) -> Result<()> {
-    let mut cells = [Cell::Null; 24];
-    let count = row.dimension_values.len() + row.metric_values.len();
-    for (cell, value) in cells.iter_mut().zip(row.dimension_values.iter().chain(&row.metric_values)) {
-        *cell = Cell::Text(&value.value);
-    }
-    table.push(&cells[..count.min(cells.len())])
 }

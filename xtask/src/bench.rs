@@ -1,0 +1,242 @@
+//! `cargo xtask bench`: speed and memory of a large GA4 report, as ratios against two small programs in the same run.
+//!
+//! One program does what people write: it downloads each page and parses it into `serde_json::Value`. The other is the
+//! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. Numbers depend on the
+//! machine, so nothing here is a test.
+
+mod client;
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use acp_host::client::{ClientOptions, ToolCall};
+use acp_host::launch::{Environment, Launch, Server};
+use acp_protocol::session::{CallMeta, ConfigureParams};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::demo::thousands;
+use crate::workspace;
+use process::Usage;
+
+pub(crate) use client::Program;
+
+/// Rows of a day of the sandbox's large property.
+const ROWS_PER_DAY: u64 = 25_000;
+/// Rows of the report that is compared.
+const ROWS: u64 = 1_000_000;
+/// Reports whose memory is measured.
+const SIZES: [u64; 4] = [10_000, 100_000, 1_000_000, 2_000_000];
+/// How often a start is measured.
+const STARTS: usize = 20;
+
+/// Arguments of the task.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Rows of the report that is compared.
+    #[arg(long, default_value_t = ROWS)]
+    rows: u64,
+}
+
+/// What is measured of one extraction.
+struct Measured {
+    wall: Duration,
+    usage: Usage,
+}
+
+/// Runs the task.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    process::supported()?;
+    let release = build()?;
+    tokio::runtime::Runtime::new()?.block_on(measure(&release, arguments.rows))
+}
+
+/// Runs one of the small programs: a hidden task, started by this one in its release build.
+pub(crate) fn run_client(program: &Program) -> Result<()> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(client::run(program))
+}
+
+/// Everything that is compared is built alike.
+fn build() -> Result<PathBuf> {
+    let status = workspace::cargo()
+        .args(["build", "--release", "--quiet", "-p", "ga4", "-p", "xtask", "-p", "google-sandbox"])
+        .status()?;
+    if !status.success() {
+        return Err("the release build failed".into());
+    }
+    Ok(workspace::metadata()?.target_directory.join("release"))
+}
+
+async fn measure(release: &Path, rows: u64) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let sandbox = process::Sandbox::start(&release.join("google-sandbox"), folder.path())?;
+    let bulk = sandbox.facts().await?["analytics"]["bulk"].clone();
+    println!("GA4 report of {} rows, pages of 250,000, plain HTTP on this machine\n", thousands(rows));
+
+    let ours = extraction(release, &sandbox, &bulk, rows, folder.path()).await?;
+    let value = small_program(release, "value", &sandbox, &bulk, rows, folder.path()).await?;
+    let floor = small_program(release, "floor", &sandbox, &bulk, rows, folder.path()).await?;
+    println!("{:<34} {:>9} {:>9} {:>11}", "", "CPU s", "wall s", "peak MiB");
+    for (name, measured) in [
+        ("connector, typed file", &ours),
+        ("download and parse into Value", &value),
+        ("download and copy cells (floor)", &floor),
+    ] {
+        let (cpu, wall) = (measured.usage.cpu.as_secs_f64(), measured.wall.as_secs_f64());
+        println!("{name:<34} {cpu:>9.2} {wall:>9.2} {:>11.1}", mib(measured.usage.peak));
+    }
+    let ratio = |one: &Measured, two: &Measured| one.usage.cpu.as_secs_f64() / two.usage.cpu.as_secs_f64();
+    let mut verdicts = vec![verdict("processor time against Value", ratio(&ours, &value), "at most", 0.5)];
+    println!(
+        "\nprocessor time: {:.2} of Value, {:.2} of the floor; wall time: {:.2} of Value, {:.2} of the floor\n",
+        ratio(&ours, &value),
+        ratio(&ours, &floor),
+        ours.wall.as_secs_f64() / value.wall.as_secs_f64(),
+        ours.wall.as_secs_f64() / floor.wall.as_secs_f64()
+    );
+
+    println!("peak memory of the connector");
+    let mut peaks = Vec::new();
+    for size in SIZES {
+        let measured = extraction(release, &sandbox, &bulk, size, folder.path()).await?;
+        println!(
+            "{:>12} rows {:>9.1} MiB {:>9.2} s",
+            thousands(size),
+            mib(measured.usage.peak),
+            measured.wall.as_secs_f64()
+        );
+        peaks.push(mib(measured.usage.peak));
+    }
+    verdicts.push(verdict("peak memory at 1,000,000 rows, MiB", peaks[2], "under", 96.0));
+    verdicts.push(verdict("peak memory at 2,000,000 rows against 1,000,000", peaks[3] / peaks[2], "at most", 1.05));
+    verdicts.extend(start(release, &sandbox).await?);
+    println!();
+    verdicts.iter().for_each(|(line, _)| println!("{line}"));
+    match verdicts.iter().all(|(_, kept)| *kept) {
+        true => Ok(()),
+        false => Err("a bound is not kept".into()),
+    }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0 / 1024.0
+}
+
+fn verdict(name: &str, measured: f64, relation: &str, bound: f64) -> (String, bool) {
+    let kept = measured <= bound;
+    (format!("{} {name}: {measured:.2} ({relation} {bound})", if kept { "ok  " } else { "OVER" }), kept)
+}
+
+/// One extraction by a fresh connector, as a host asks for it.
+async fn extraction(
+    release: &Path,
+    sandbox: &process::Sandbox,
+    bulk: &Value,
+    rows: u64,
+    folder: &Path,
+) -> Result<Measured> {
+    let server = connector(release, sandbox, folder)?;
+    server.client().initialize().await?;
+    let names =
+        |fields: &Value| fields.as_array().into_iter().flatten().map(|field| field["name"].clone()).collect::<Value>();
+    let mut arguments = json!({
+        "resource_id": bulk["property"],
+        "dimensions": names(&bulk["request"]["dimensions"]), "metrics": names(&bulk["request"]["metrics"]),
+        "start_date": format!("{}daysAgo", rows.div_ceil(ROWS_PER_DAY)), "end_date": "yesterday",
+    });
+    if !rows.is_multiple_of(ROWS_PER_DAY) {
+        arguments["limit"] = json!(rows);
+    }
+    let credentials = serde_json::from_slice(&std::fs::read(&sandbox.credentials)?)?;
+    let meta = CallMeta {
+        session: ConfigureParams { credentials: Some(Some(credentials)), ..ConfigureParams::default() },
+        ..CallMeta::default()
+    };
+    let arguments = arguments.as_object().cloned().unwrap_or_default();
+    let begun = Instant::now();
+    let answer = server.client().call(ToolCall::new("run_report", arguments).meta(meta)).await?;
+    let wall = begun.elapsed();
+    let usage = Usage::of(server.id().ok_or("the connector ended")?)?;
+    let data = answer.meta.system_data.as_ref().ok_or_else(|| answer.model_text.clone())?;
+    if data.row_count != rows {
+        return Err(format!("{} rows came, {rows} were asked for", data.row_count).into());
+    }
+    if let Some(uri) = &data.table_uri {
+        std::fs::remove_file(acp_host::table::file_path(uri)?)?;
+    }
+    server.close().await?;
+    Ok(Measured { wall, usage })
+}
+
+fn connector(release: &Path, sandbox: &process::Sandbox, folder: &Path) -> Result<Server> {
+    let launch = Launch::program(release, release.join("ga4").display().to_string()).environment(Environment::Empty);
+    Ok(launch.tmp_dir(folder).variable("ACP_GOOGLE_SANDBOX", &sandbox.url).spawn(ClientOptions::default())?)
+}
+
+async fn small_program(
+    release: &Path,
+    name: &str,
+    sandbox: &process::Sandbox,
+    bulk: &Value,
+    rows: u64,
+    folder: &Path,
+) -> Result<Measured> {
+    let mut request = bulk["request"].clone();
+    let start = format!("{}daysAgo", rows.div_ceil(ROWS_PER_DAY));
+    request["dateRanges"] = json!([{"startDate": start, "endDate": "yesterday"}]);
+    let mut order = vec![json!({"metric": {"metricName": request["metrics"][0]["name"]}, "desc": true})];
+    let dimensions = request["dimensions"].as_array().into_iter().flatten();
+    order.extend(dimensions.map(|field| json!({"dimension": {"dimensionName": field["name"]}})));
+    request["orderBys"] = order.into();
+    let out = folder.join("cells.txt");
+    let begun = Instant::now();
+    let output = tokio::process::Command::new(release.join("xtask"))
+        .args(["bench-client", name, "--url", &sandbox.url, "--rows", &rows.to_string()])
+        .arg("--property")
+        .arg(bulk["property"].as_str().unwrap_or_default())
+        .arg("--request")
+        .arg(request.to_string())
+        .arg("--credentials")
+        .arg(&sandbox.oauth)
+        .arg("--out")
+        .arg(&out)
+        .output()
+        .await?;
+    let wall = begun.elapsed();
+    if !output.status.success() {
+        return Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(Measured { wall, usage: serde_json::from_slice(&output.stdout)? })
+}
+
+/// From the start of the process to the answer of `initialize`, memory while nothing happens, size of the tool list.
+async fn start(release: &Path, sandbox: &process::Sandbox) -> Result<Vec<(String, bool)>> {
+    let folder = tempfile::tempdir()?;
+    let mut times = Vec::new();
+    let mut idle = 0;
+    let mut bytes = (0, 0);
+    for _ in 0..STARTS {
+        let begun = Instant::now();
+        let server = connector(release, sandbox, folder.path())?;
+        server.client().initialize().await?;
+        times.push(begun.elapsed());
+        let list = server.client().request_raw("tools/list", &json!({})).await?;
+        let tools: Value = serde_json::from_str(list.get())?;
+        bytes = (list.get().len(), tools["tools"].as_array().map_or(1, Vec::len));
+        idle = Usage::of(server.id().ok_or("the connector ended")?)?.resident;
+        server.close().await?;
+    }
+    times.sort();
+    let median = times[times.len() / 2].as_secs_f64() * 1000.0;
+    Ok(vec![
+        verdict("start to the initialize answer, ms (median)", median, "under", 20.0),
+        verdict("memory while idle, MiB", mib(idle), "under", 16.0),
+        verdict(
+            &format!("tools/list of {} tools, kB a tool", bytes.1),
+            bytes.0 as f64 / 1000.0 / bytes.1 as f64,
+            "at most",
+            1.5,
+        ),
+    ])
+}

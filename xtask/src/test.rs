@@ -1,0 +1,51 @@
+//! `cargo xtask test`: everything that needs nothing but the Rust toolchain, in the order of what fails fastest.
+
+use std::process::Stdio;
+use std::time::Instant;
+
+use crate::workspace;
+use crate::{Result, check};
+
+/// Arguments of the task.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Passed on to the test runner.
+    #[arg(last = true)]
+    extra: Vec<String>,
+}
+
+/// Runs the task.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    cargo_step("format", &["fmt", "--all", "--check"])?;
+    cargo_step("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    step("workspace rules", "cargo xtask check", check::run)?;
+    // Black-box suites start these. This task itself is running and is left out.
+    cargo_step("programs", &["build", "--workspace", "--exclude", "xtask", "--bins", "--quiet"])?;
+    let runner: &[&str] =
+        if has_nextest() { &["nextest", "run", "--workspace"] } else { &["test", "--workspace", "--quiet"] };
+    let extra = arguments.extra.iter().map(String::as_str);
+    cargo_step("tests", &runner.iter().copied().chain(extra).collect::<Vec<_>>())?;
+    cargo_step("doc tests", &["test", "--workspace", "--doc", "--quiet"])
+}
+
+fn cargo_step(name: &str, arguments: &[&str]) -> Result<()> {
+    let again = format!("cargo {}", arguments.join(" "));
+    step(name, &again, || {
+        let status = workspace::cargo().args(arguments).status()?;
+        if status.success() { Ok(()) } else { Err(status.to_string().into()) }
+    })
+}
+
+fn step(name: &str, again: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("== {name}: {again}");
+    let start = Instant::now();
+    work().map_err(|error| format!("{name}: {error}\n\nhint: run this step alone with\n  {again}"))?;
+    println!("   ok in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn has_nextest() -> bool {
+    let mut probe = workspace::cargo();
+    probe.args(["nextest", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    probe.status().is_ok_and(|status| status.success())
+}
