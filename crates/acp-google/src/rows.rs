@@ -571,34 +571,6 @@ mod tests {
         assert_eq!((result, count), (Err(RowsError::Duplicate), 2));
     }
 
-    /// Not a test: `cargo test -p acp-google --release rows::tests::speed -- --ignored --nocapture`.
-    #[test]
-    #[ignore = "measures speed, for release builds"]
-    fn speed() {
-        let row = r#"{"dimensionValues":[{"value":"20261130"},{"value":"Organic Search"},{"value":"/products/a-long-path?x=1"}],"metricValues":[{"value":"123"},{"value":"4567.25"}]}"#;
-        let document = format!(r#"{{"rows":[{}],"rowCount":1}}"#, vec![row; 500_000].join(",\n"));
-        for chunk in [16_384, document.len()] {
-            let mut best = f64::MAX;
-            for _ in 0..5 {
-                let start = std::time::Instant::now();
-                let mut splitter = RowSplitter::new("rows");
-                let mut bytes = 0;
-                for chunk in document.as_bytes().chunks(chunk) {
-                    splitter
-                        .push(chunk, |row| {
-                            bytes += row.len();
-                            Ok::<_, RowsError>(())
-                        })
-                        .unwrap();
-                }
-                splitter.finish().unwrap();
-                assert!(bytes > document.len() * 9 / 10);
-                best = best.min(start.elapsed().as_secs_f64());
-            }
-            eprintln!("chunks of {chunk}: {:.0} MB/s", document.len() as f64 / 1e6 / best);
-        }
-    }
-
     fn any_text() -> impl Strategy<Value = String> {
         prop_oneof![
             "[a-z]{0,6}",
