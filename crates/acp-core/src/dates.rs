@@ -1,7 +1,7 @@
 //! The date window of an extraction (8.9).
 
+use jiff::Span;
 use jiff::civil::Date;
-use jiff::{Span, ToSpan};
 
 use crate::error::{Error, Result};
 
@@ -72,11 +72,6 @@ fn resolve(argument: &str, text: &str, today: Date) -> Result<Date> {
     }
     let part = |range: std::ops::Range<usize>| digits[range].parse::<i16>().unwrap_or_default();
     Date::new(part(0..4), part(4..6) as i8, part(6..8) as i8).map_err(|_| refuse("names a day that does not exist"))
-}
-
-/// The day before another, for default windows.
-pub fn day_before(date: Date) -> Date {
-    date.saturating_sub(1.day())
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub use cli::run;
 pub use clock::Clock;
 pub use connector::{About, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};
-pub use dates::{DateWindow, day_before};
+pub use dates::DateWindow;
 pub use error::{Error, Result};
 pub use table::{ObjectTable, TableWriter};
 pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};

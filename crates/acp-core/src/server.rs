@@ -165,8 +165,7 @@ impl Client {
 }
 
 /// A call that passed every check that needs no source.
-struct Prepared<'a> {
-    entry: &'a ToolEntry,
+struct Prepared {
     run: Run,
     call: Arc<Call>,
     settings: CallSettings,
@@ -263,14 +262,14 @@ impl Server {
         Error::invalid_arguments(format!("There is no tool of that name. The tools are: {}.", names.join(", ")))
     }
 
-    fn prepare<'a>(
+    fn prepare(
         &self,
-        entry: &'a ToolEntry,
+        entry: &ToolEntry,
         mut arguments: JsonObject,
         settings: CallSettings,
         context: &RequestContext<RoleServer>,
         facts: &mut Facts,
-    ) -> Result<Prepared<'a>> {
+    ) -> Result<Prepared> {
         let connector = &self.shared.connector;
         let about = &connector.about;
         facts.arguments = entry.input.known_only(&arguments);
@@ -301,7 +300,7 @@ impl Server {
         call.tables.inline_max_bytes = settings.inline_max_bytes;
         call.tables.keep = client.keep(settings.present);
         call.reports = Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings) });
-        Ok(Prepared { entry, run, call: Arc::new(call), settings })
+        Ok(Prepared { run, call: Arc::new(call), settings })
     }
 
     fn call(&self, resource: Option<Resource>, in_force: &InForce) -> Call {
@@ -338,11 +337,11 @@ impl Server {
 
     async fn run(
         &self,
-        prepared: Prepared<'_>,
+        prepared: Prepared,
         context: &RequestContext<RoleServer>,
         facts: &mut Facts,
     ) -> Result<CallToolResult> {
-        let Prepared { entry, run, call, settings } = prepared;
+        let Prepared { run, call, settings } = prepared;
         let connector = &self.shared.connector;
         let outcome = self.watched(run(call.clone()), &call, context).await;
         let outcome = match outcome {
@@ -360,7 +359,6 @@ impl Server {
         if let Some(resource) = &call.resource {
             self.shared.memory.used(&call.identity(), &resource.id);
         }
-        debug_assert_eq!(entry.extraction, outcome.0.is_some());
         match outcome {
             (Some((extraction, attached)), _) => {
                 let today = connector.clock.today(&TimeZone::system());
