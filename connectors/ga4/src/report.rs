@@ -12,8 +12,8 @@ use acp_google::{Failure, RowSplitter};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use crate::api::{ColumnHeader, Property, ReportEnd, ReportRequest};
 
@@ -114,6 +114,10 @@ pub(crate) async fn extract(
 
 /// Values are told apart by their place alone, so the columns must be those that were asked for.
 fn check_columns(request: &ReportRequest, end: &ReportEnd) -> Result<()> {
+    // An empty report may come without any.
+    if end.row_count == 0 && end.dimension_headers.is_empty() && end.metric_headers.is_empty() {
+        return Ok(());
+    }
     let same = |asked: &[Value], came: &[ColumnHeader]| {
         asked.len() == came.len() && asked.iter().zip(came).all(|(asked, came)| asked["name"] == came.name)
     };
@@ -142,8 +146,6 @@ struct Pages<'a> {
     limit: u64,
     ahead: Option<Page>,
     opened: u64,
-    /// Ends the downloads when the report is dropped.
-    tasks: JoinSet<()>,
 }
 
 /// A page on its way.
@@ -151,6 +153,18 @@ struct Page {
     offset: u64,
     limit: u64,
     chunks: mpsc::UnboundedReceiver<Result<Chunk, Failure>>,
+    /// Resolves when the download has its turn among the property's requests.
+    began: Option<oneshot::Receiver<()>>,
+    _download: Download,
+}
+
+/// A download, which ends when nobody wants its page any more.
+struct Download(JoinHandle<()>);
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Bytes of a page, and the room they take in its buffer.
@@ -161,38 +175,45 @@ struct Chunk {
 
 impl<'a> Pages<'a> {
     fn new(property: &'a Property, request: &'a ReportRequest, limit: u64) -> Self {
-        Self { property, request, limit, ahead: None, opened: 0, tasks: JoinSet::new() }
+        Self { property, request, limit, ahead: None, opened: 0 }
     }
 
     /// Asks for the page that begins at a row.
     fn open(&mut self, offset: u64) -> Page {
-        self.open_rows(offset, PAGE_ROWS.min(self.limit.saturating_sub(offset)))
+        self.open_rows(offset, PAGE_ROWS.min(self.limit.saturating_sub(offset)), None)
     }
 
-    fn open_rows(&mut self, offset: u64, limit: u64) -> Page {
+    /// `after`: the beginning of the page before, for one that is fetched ahead. It must not have its turn before that
+    /// page: it waits in its buffer until that page is read, and reports that all wait like this would wait for ever.
+    fn open_rows(&mut self, offset: u64, limit: u64, after: Option<oneshot::Receiver<()>>) -> Page {
         let (sender, chunks) = mpsc::unbounded_channel();
+        let (begin, began) = oneshot::channel();
         let property = self.property.clone();
         let mut request = self.request.clone();
         request.offset = Some(offset).filter(|offset| *offset > 0);
         request.limit = Some(limit);
         self.opened += 1;
-        self.tasks.spawn(async move {
-            if let Err(failure) = download(&property, &request, &sender).await {
+        let download = tokio::spawn(async move {
+            if let Some(after) = after {
+                let _ = after.await;
+            }
+            if let Err(failure) = download(&property, &request, &sender, begin).await {
                 let _ = sender.send(Err(failure));
             }
         });
-        Page { offset, limit, chunks }
+        Page { offset, limit, chunks, began: Some(began), _download: Download(download) }
     }
 
     /// The page after `read` rows, which is usually on its way already, and the request for the one after it.
     fn next(&mut self, read: u64, expected: u64) -> Page {
-        let page = match self.ahead.take().filter(|page| page.offset == read) {
+        let mut page = match self.ahead.take().filter(|page| page.offset == read) {
             Some(page) => page,
             None => self.open(read),
         };
         let after = page.offset + page.limit;
         if after < expected {
-            self.ahead = Some(self.open(after));
+            let limit = PAGE_ROWS.min(self.limit - after);
+            self.ahead = Some(self.open_rows(after, limit, page.began.take()));
         }
         page
     }
@@ -209,7 +230,9 @@ impl<'a> Pages<'a> {
         for _ in 0..RESUMES {
             match read_once(&mut page, read, &mut on_row, &mut progress).await {
                 Err(failure) if failure.is_broken() && *read < end => {
-                    page = self.open_rows(*read, end - *read);
+                    // The page ahead holds a place among the property's requests, which the rest of this one needs.
+                    self.ahead = None;
+                    page = self.open_rows(*read, end - *read, None);
                 }
                 Err(failure) => return Err(failure.into_acp(&self.property.context)),
                 Ok(report) => return Ok(report),
@@ -226,8 +249,10 @@ async fn download(
     property: &Property,
     request: &ReportRequest,
     sender: &mpsc::UnboundedSender<Result<Chunk, Failure>>,
+    begin: oneshot::Sender<()>,
 ) -> Result<(), Failure> {
     let _open = property.open.acquire().await;
+    let _ = begin.send(());
     let room = Arc::new(Semaphore::new(PAGE_BUFFER));
     let mut body = property.session.post_stream(&format!("{}:runReport", property.data_url()), request).await?;
     while let Some(bytes) = body.chunk().await? {

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use rmcp::ServiceExt;
@@ -16,6 +17,8 @@ use crate::log;
 use crate::server::{Folders, Server, Shared};
 use crate::stdio::Lines;
 
+/// How long the end waits for what can't be dropped at once.
+const SHUTDOWN: Duration = Duration::from_millis(500);
 /// Exit code of a wrong command line or setting.
 const USAGE: u8 = 2;
 
@@ -122,8 +125,9 @@ fn serve(shared: Shared) -> ExitCode {
         }
     };
     let code = runtime.block_on(serve_stdio(Arc::new(shared)));
-    // Where stdin is not a pipe, a thread may still wait for it.
-    runtime.shutdown_background();
+    // Calls that still run are dropped, and with them their files. Where stdin is not a pipe, a thread may go on waiting
+    // for it and is left behind.
+    runtime.shutdown_timeout(SHUTDOWN);
     code
 }
 

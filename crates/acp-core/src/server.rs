@@ -191,14 +191,11 @@ impl Server {
         let about = &self.shared.connector.about;
         let mut settings = Settings::read(&fields, about).map_err(|error| protocol_error(&error))?;
         settings.check_credentials(about).map_err(|error| protocol_error(&error))?;
+        // Whatever can fail is done before the session changes.
+        settings.normalise_default(|id| self.shared.connector.source.resource(id).ok().map(|resource| resource.id));
         let mut session = lock(&self.settings);
-        session.merge(std::mem::take(&mut settings));
-        let mut answer = session.in_force(about).configured();
-        // Echoed in its normal form, when it has one.
-        answer.effective.default_resource_id = answer
-            .effective
-            .default_resource_id
-            .map(|id| self.shared.connector.source.resource(&id).map_or(id, |resource| resource.id));
+        session.merge(settings);
+        let answer = session.in_force(about).configured();
         Ok(CustomResult::new(serde_json::to_value(answer).unwrap_or_default()))
     }
 

@@ -80,6 +80,15 @@ impl Settings {
         }
     }
 
+    /// Brings the default resource into its normal form, when it has one.
+    pub(crate) fn normalise_default(&mut self, normalise: impl Fn(&str) -> Option<String>) {
+        if let Some(Some(id)) = &mut self.default_resource_id
+            && let Some(normal) = normalise(id)
+        {
+            *id = normal;
+        }
+    }
+
     /// Checks the form of credentials against the connector's schema (5.5.3).
     pub(crate) fn check_credentials(&self, about: &About) -> Result<()> {
         match &self.credentials {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use acp_protocol::METHOD_CONFIGURE;
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::{Deserialize, Deserializer};
@@ -137,7 +137,9 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             Ok(message) => {
                 self.close_cancelled(&message);
                 match envelope.method.as_deref() {
-                    Some("initialize") => self.initialized = true,
+                    Some("initialize") if is_initialize(&message) => self.initialized = true,
+                    // Params that can't be read make it a request of no known kind.
+                    Some("initialize") => return Self::invalid_params(envelope.id),
                     Some(METHOD_CONFIGURE) => self.configuring = envelope.id,
                     _ => {}
                 }
@@ -147,12 +149,13 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             Err(_) if !envelope.method_is_known() => {
                 Line::Answer { id: envelope.id, code: METHOD_NOT_FOUND, message: "Method not found" }
             }
-            Err(_) => Line::Answer {
-                id: envelope.id,
-                code: INVALID_PARAMS,
-                message: "Invalid params: they do not have the form that MCP asks for.",
-            },
+            Err(_) => Self::invalid_params(envelope.id),
         }
+    }
+
+    fn invalid_params(id: Option<RequestId>) -> Line {
+        let message = "Invalid params: they do not have the form that MCP asks for.";
+        Line::Answer { id, code: INVALID_PARAMS, message }
     }
 
     /// A cancelled request gets no answer.
@@ -179,6 +182,10 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             _ => Some(Line::Ignore),
         }
     }
+}
+
+fn is_initialize(message: &RxJsonRpcMessage<RoleServer>) -> bool {
+    matches!(message, JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::InitializeRequest(_)))
 }
 
 /// What every JSON-RPC message has, read without looking at the params.
