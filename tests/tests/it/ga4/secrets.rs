@@ -1,0 +1,351 @@
+//! Nothing that the connector writes, anywhere, holds a piece of a credential.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::bench::{Ended, Ga4, Google};
+use crate::rules::files_below;
+
+const ACCESS: &str = "ya29.CANARY-ACCESS-q8Zr2LmX0tVbN5cKdJ7w";
+const REFRESH: &str = "1//0gCANARY-REFRESH-h3Yp9QkWs6RzT1vUxM4a";
+const CLIENT_SECRET: &str = "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TyUi";
+const KEY_ID: &str = "cafe0canary0key0id0b7d19e3a5c84f206";
+/// The body of a PEM that is no key.
+const KEY: &str = "MIIEvCANARYPRIVATEKEYa9Sd8Fg7Hj6Kl5Qw4Er3Ty2Ui1OpZxCvBnM";
+
+/// The texts to look for: each secret, half of it, and both as decimal bytes, which is how some parsers print a key.
+struct Needles(Vec<(String, String)>);
+
+impl Needles {
+    fn new(secrets: &[&str]) -> Self {
+        let mut needles = vec![
+            ("an access token".to_owned(), "ya29.".to_owned()),
+            ("an assertion".to_owned(), "eyJhbGciOi".to_owned()),
+            ("a PEM".to_owned(), "-----BEGIN".to_owned()),
+            ("a PEM as bytes".to_owned(), "45, 45, 45, 45, 45".to_owned()),
+            ("a PEM as bytes".to_owned(), "45,45,45,45,45".to_owned()),
+        ];
+        for secret in secrets {
+            let part = |text: &str| {
+                let bytes: Vec<String> = text.bytes().map(|byte| byte.to_string()).collect();
+                [text.to_owned(), bytes.join(", "), bytes.join(",")]
+            };
+            let name = format!("{}…", &secret[..12.min(secret.len())]);
+            let middle = secret.len() / 2;
+            for piece in [&secret[..middle], &secret[middle..]] {
+                needles.extend(part(piece).map(|needle| (name.clone(), needle)));
+            }
+        }
+        Self(needles)
+    }
+
+    fn find(&self, place: &str, text: &str, found: &mut Vec<String>) {
+        for (name, needle) in &self.0 {
+            if let Some(at) = text.find(needle.as_str()) {
+                let from = text.floor_char_boundary(at.saturating_sub(200));
+                let to = text.ceil_char_boundary((at + 100).min(text.len()));
+                found.push(format!("{place} holds {name}: …{}…", &text[from..to]));
+            }
+        }
+    }
+
+    /// Looks through everything a process left.
+    fn assert_absent(&self, ended: &Ended) {
+        let mut found = Vec::new();
+        self.find("stdout", &ended.stdout, &mut found);
+        self.find("stderr", &ended.stderr, &mut found);
+        for path in files_below(ended.root.path()) {
+            self.find("the name of a file", &path.to_string_lossy(), &mut found);
+            let bytes = std::fs::read(&path).expect("a file");
+            self.find(&path.display().to_string(), &String::from_utf8_lossy(&bytes), &mut found);
+        }
+        assert!(found.is_empty(), "{} places:\n{}", found.len(), found.join("\n"));
+    }
+}
+
+fn start(google: &Google) -> Ga4 {
+    Ga4::start_with(google, &[("ACP_LOG", "trace"), ("RUST_LOG", "trace"), ("RUST_BACKTRACE", "1")], None)
+}
+
+fn planted_oauth() -> Value {
+    json!({
+        "type": "oauth", "access_token": ACCESS, "refresh_token": REFRESH, "client_id": "client", "client_secret": CLIENT_SECRET,
+        "expiry_date": 4_102_444_800_000_i64, "email": "person@example.com",
+    })
+}
+
+fn report() -> Value {
+    json!({"metrics": ["sessions"], "dimensions": ["date"]})
+}
+
+#[test]
+fn good_credentials_leave_no_trace() {
+    let google = Google::start();
+    let mut ga4 = start(&google);
+    let key = google.key();
+    let oauth = google.credentials("oauth");
+    for who in ["full", "limited", "oauth"] {
+        let credentials = google.credentials(who);
+        ga4.report_as(&credentials, &report()).ok();
+        ga4.call(
+            "run_report",
+            &report(),
+            &json!({"credentials": credentials, "inline_max_bytes": 0, "session_id": "s"}),
+        )
+        .ok();
+        ga4.call("autocontext", &json!({}), &json!({"credentials": credentials})).ok();
+        ga4.call("autocontext", &json!({"resource_id": null}), &json!({"credentials": credentials})).ok();
+        ga4.report_as(&credentials, &json!({"resource_id": "999999999", "metrics": ["sessions"]})).refused(-32014);
+        let configured = ga4.request("acp/configure", &json!({"credentials": credentials}));
+        assert_eq!(configured.json["result"]["effective"]["has_credentials"], true, "{}", configured.text);
+    }
+    assert!(!ga4.files("cache").is_empty() && !ga4.files("tmp").is_empty(), "there is something to search");
+    let ended = ga4.end_well();
+    assert!(ended.stderr.len() > 500, "the log says something: {}", ended.stderr);
+    let line =
+        |number: usize| key["private_key"].as_str().and_then(|pem| pem.lines().nth(number)).expect("a line").to_owned();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let secrets = [
+        line(1),
+        line(12),
+        line(26),
+        text(&key["private_key_id"]),
+        text(&oauth["refresh_token"]),
+        text(&oauth["client_secret"]),
+        text(&oauth["access_token"]),
+    ];
+    Needles::new(&secrets.each_ref().map(String::as_str)).assert_absent(&ended);
+}
+
+/// Whatever is wrong with a credential, its error does not quote it.
+#[test]
+fn malformed_credentials_leave_no_trace() {
+    let google = Google::start();
+    let mut ga4 = start(&google);
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END PRIVATE KEY-----\n");
+    let real = google.key()["private_key"].as_str().expect("a PEM").to_owned();
+    let key = |private_key: &str| {
+        json!({"type": "service_account", "project_id": "p", "private_key_id": KEY_ID, "private_key": private_key,
+            "client_email": "a@b.iam.gserviceaccount.com", "token_uri": format!("{}/token", google.sandbox().url())})
+    };
+    let wrapped = |text: String| json!({"type": "service_account", "service_account": text});
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut value = key(&pem);
+        change(&mut value);
+        wrapped(value.to_string())
+    };
+    let cases = vec![
+        wrapped(key(&pem).to_string()),
+        wrapped(json!(key(&pem).to_string()).to_string()),
+        wrapped(json!(json!(json!(key(&pem).to_string()).to_string()).to_string()).to_string()),
+        wrapped(key(&pem.replace('\n', "\\n")).to_string()),
+        wrapped(key(&pem.replace('\n', "\\\\n")).to_string()),
+        wrapped(key(&pem.replace('\n', " ")).to_string()),
+        wrapped(key(&pem.replace("PRIVATE KEY", "RSA PRIVATE KEY")).to_string()),
+        wrapped(key(&pem.replace("PRIVATE KEY", "EC PRIVATE KEY")).to_string()),
+        wrapped(key(&pem.replace("-----END", "----END")).to_string()),
+        wrapped(key(&pem[..60]).to_string()),
+        wrapped(key(KEY).to_string()),
+        wrapped(key(&format!("{real}{KEY}")).to_string()),
+        wrapped(key(&format!("{KEY}\n{real}")).to_string()),
+        wrapped(pem.clone()),
+        wrapped(format!("{}garbage {KEY}", key(&pem))),
+        wrapped(key(&pem).to_string()[..250].to_owned()),
+        wrapped(format!("[{}]", key(&pem))),
+        wrapped(json!([pem]).to_string()),
+        json!({"type": "service_account", "service_account": key(&pem)}),
+        json!({"type": "service_account", "service_account": [KEY]}),
+        json!({"type": "service_account", "service_account": "", "private_key": pem}),
+        json!({"type": KEY}),
+        json!({"type": ACCESS, "access_token": ACCESS}),
+        json!(pem),
+        json!([ACCESS]),
+        changed(&|key| key["private_key"] = json!([KEY])),
+        changed(&|key| key["private_key"] = json!({"key": KEY})),
+        changed(&|key| key["client_email"] = json!(null)),
+        changed(&|key| key["client_email"] = json!([KEY])),
+        changed(&|key| key["token_uri"] = json!(format!("https://example.com/{KEY}"))),
+        changed(&|key| key["token_uri"] = json!([KEY])),
+        changed(&|key| key["type"] = json!("external_account")),
+        changed(&|key| key["type"] = json!("authorized_user")),
+        changed(&|key| key["quota_project_id"] = json!(format!("x {KEY}"))),
+        wrapped(json!({"type": "authorized_user", "refresh_token": REFRESH, "client_id": "c", "client_secret": CLIENT_SECRET, "quota_project_id": format!("x {REFRESH}")}).to_string()),
+        wrapped(json!({"installed": {"client_secret": CLIENT_SECRET}}).to_string()),
+        json!({"type": "oauth", "access_token": format!("{ACCESS}\r\nX: y"), "refresh_token": REFRESH}),
+        json!({"type": "oauth", "access_token": [ACCESS]}),
+        json!({"type": "oauth", "access_token": ACCESS, "expiry_date": REFRESH}),
+        json!({"type": "oauth", "access_token": ACCESS, "expiry_date": 1000, "refresh_token": REFRESH}),
+        json!({"type": "oauth", "access_token": ACCESS, "expiry_date": 1000, "refresh_token": REFRESH, "client_id": "c", "client_secret": CLIENT_SECRET}),
+        json!({"type": "oauth", "access_token": {"token": ACCESS}}),
+        json!({"type": "portal_oauth", "email": "a@b.c", "scopes": "s", "access_token": ACCESS, "refresh_token": REFRESH}),
+        json!({"type": "oauth", "access_token": ACCESS, "token_uri": format!("https://example.com/{REFRESH}"), "refresh_token": REFRESH, "client_id": "c", "client_secret": CLIENT_SECRET}),
+    ];
+    for credentials in &cases {
+        for (tool, arguments) in [("run_report", report()), ("autocontext", json!({}))] {
+            let answer = ga4.call(tool, &arguments, &json!({"credentials": credentials}));
+            assert!(answer.error().is_some(), "{credentials} works");
+        }
+        ga4.request("acp/configure", &json!({"credentials": credentials}));
+        ga4.call("run_report", &report(), &json!({"credentials": null})).refused(-32011);
+    }
+    // A key in the wrong place.
+    for meta in [
+        json!({"row_limit": pem}),
+        json!({"config": {"key": KEY}}),
+        json!({"config": KEY}),
+        json!({"sampling": ACCESS}),
+        json!({"session_id": "s", "autocontext_blocks": [KEY]}),
+    ] {
+        ga4.call("run_report", &report(), &meta);
+    }
+    for arguments in
+        [json!({"metrics": ["sessions"], "service_account": pem}), json!({"metrics": ["sessions"], "limit": ACCESS})]
+    {
+        ga4.report(&arguments).refused(-32017);
+    }
+    Needles::new(&[ACCESS, REFRESH, CLIENT_SECRET, KEY_ID, KEY])
+        .assert_absent(&without_echoed_arguments(ga4.end_well()));
+}
+
+/// `system_info.arguments` repeats what the host itself sent, to the host alone: that is not a leak of the connector.
+fn without_echoed_arguments(mut ended: Ended) -> Ended {
+    let lines = ended.stdout.lines().map(|line| {
+        let mut message: Value = serde_json::from_str(line).expect("a message");
+        if let Some(arguments) = message.pointer_mut("/result/_meta/acp/system_info/arguments") {
+            *arguments = Value::Null;
+        }
+        format!("{message}\n")
+    });
+    ended.stdout = lines.collect();
+    ended
+}
+
+/// A server, or whatever stands before it, that repeats what it was sent.
+#[test]
+fn answers_that_echo_a_secret_are_not_passed_on() {
+    let google = Google::start();
+    let mut ga4 = start(&google);
+    let echoes = |secret: &str| -> Vec<Value> {
+        let html = |text: String| json!({"headers": {"Content-Type": "text/html"}, "body": text});
+        let error = |code: u16, mut fields: Value| {
+            fields["code"] = json!(code);
+            json!({"code": code, "body": json!({"error": fields}).to_string()})
+        };
+        let with_code = |code: u16, mut action: Value| {
+            action["code"] = json!(code);
+            action
+        };
+        vec![
+            error(400, json!({"message": format!("Invalid token {secret}."), "status": "INVALID_ARGUMENT"})),
+            error(
+                400,
+                json!({"message": format!("Invalid token {}…", &secret[..secret.len() - 8]), "status": "INVALID_ARGUMENT"}),
+            ),
+            error(403, json!({"message": "No.", "status": secret})),
+            error(403, json!({"message": "No.", "errors": [{"reason": secret, "message": secret}]})),
+            error(
+                403,
+                json!({"message": "No.", "details": [{"reason": "SERVICE_DISABLED", "metadata": {"activationUrl": format!("https://example.com/?token={secret}")}}]}),
+            ),
+            error(404, json!({"message": secret, "status": "NOT_FOUND"})),
+            error(500, json!({"message": format!("Exhausted {secret}"), "status": "INTERNAL"})),
+            json!({"code": 418, "body": format!("you sent Authorization: Bearer {secret}")}),
+            json!({"code": 502, "body": format!("<html><title>Bad {secret}</title>"), "headers": {"Content-Type": "text/html"}}),
+            with_code(200, html(format!("<html>Authorization: Bearer {secret}</html>"))),
+            with_code(200, html(format!("{}{secret}", "x".repeat(190)))),
+            json!({"code": 200, "body": json!(secret).to_string()}),
+            json!({"code": 200, "body": json!([secret]).to_string()}),
+            json!({"code": 200, "body": json!({"rows": secret, "rowCount": secret, "dimensions": secret, "accountSummaries": secret, "timeZone": [secret], "keyEvents": secret}).to_string()}),
+            json!({"code": 200, "body": format!("{{\"error\": {secret}")}),
+            json!({"code": 302, "body": "", "headers": {"Location": format!("https://example.com/?t={secret}")}}),
+        ]
+    };
+    for secret in [ACCESS, REFRESH, CLIENT_SECRET] {
+        for (number, action) in echoes(secret).into_iter().enumerate() {
+            // Those are tried again, which takes its time: once is enough.
+            if secret != ACCESS && action["code"].as_u64() >= Some(500) {
+                continue;
+            }
+            // On every API: fields, reports, settings and lists.
+            google.calm();
+            google.fault(&json!({"path": "^/v1", "times": 99, "action": {"status": action}}));
+            let mut credentials = planted_oauth();
+            credentials["note"] = json!(format!("{number} of {}", secret.len()));
+            let meta = json!({"credentials": credentials});
+            ga4.call("run_report", &report(), &meta);
+            ga4.call("autocontext", &json!({}), &meta);
+            ga4.call("autocontext", &json!({"resource_id": null}), &meta);
+            // Only on reports, so that the rows are what fails.
+            google.calm();
+            google.fault(&json!({"path": ":runReport$", "times": 99, "action": {"status": action}}));
+            google.fault(&json!({"path": "/metadata$", "times": 99, "action": {"status": {"code": 200, "body": json!({"dimensions": [{"apiName": "date"}], "metrics": [{"apiName": "sessions"}]}).to_string()}}}));
+            credentials["note"] = json!(format!("{number} of {}, reports", secret.len()));
+            let dated = json!({"metrics": ["sessions"], "dimensions": ["date"], "start_date": "2026-09-01", "end_date": "2026-09-02"});
+            ga4.call("run_report", &dated, &json!({"credentials": credentials}));
+        }
+    }
+    // The token endpoint, too.
+    for secret in [REFRESH, CLIENT_SECRET, ACCESS] {
+        for body in [
+            json!({"error": "invalid_grant", "error_description": format!("Bad token {secret}")}).to_string(),
+            json!({"error": secret, "error_description": "no"}).to_string(),
+            json!({"error": {"message": secret, "status": secret}}).to_string(),
+            format!("refresh_token={secret}"),
+            format!("<title>{secret}</title>"),
+            json!(secret).to_string(),
+        ] {
+            for code in if secret == REFRESH { [200, 400, 401, 500] } else { [200, 400, 401, 429] } {
+                google.calm();
+                google.fault(
+                    &json!({"path": "^/token$", "times": 99, "action": {"status": {"code": code, "body": body}}}),
+                );
+                let mut credentials = planted_oauth();
+                credentials["expiry_date"] = json!(1000);
+                ga4.report_as(&credentials, &report());
+            }
+            // A key's own secret.
+            google.calm();
+            let key = google.key();
+            let line = key["private_key"].as_str().and_then(|pem| pem.lines().nth(2)).expect("a line").to_owned();
+            let echo = body.replace(secret, &line);
+            google.fault(&json!({"path": "^/token$", "times": 99, "action": {"status": {"code": 400, "body": echo}}}));
+            let answer = ga4.report_as(&google.another("full", 9), &report());
+            assert!(!answer.text.contains(&line), "{}", answer.text);
+        }
+    }
+    Needles::new(&[ACCESS, REFRESH, CLIENT_SECRET]).assert_absent(&ga4.end_well());
+}
+
+/// 13.3: cache files under `ACP_CACHE_DIR`, tables under `ACP_TMP_DIR`, and nothing anywhere else.
+#[test]
+fn only_the_given_folders_are_written_to() {
+    let google = Google::start();
+    let mut ga4 = start(&google);
+    for who in ["full", "oauth"] {
+        let meta = json!({"credentials": google.credentials(who), "session_id": who, "inline_max_bytes": 0});
+        ga4.call("run_report", &report(), &meta).ok();
+        ga4.call("autocontext", &json!({"resource_id": null}), &meta).ok();
+    }
+    ga4.report(&json!({"metrics": ["nonsense"]})).refused(-32017);
+    assert_eq!(ga4.files("tmp").len(), 2, "one file for each table");
+    for file in ga4.files("tmp").iter().chain(&ga4.files("cache")) {
+        assert_private(file);
+    }
+    let root = ga4.end_well().root;
+    for folder in ["cwd", "home", "os-tmp"] {
+        let files = files_below(&root.path().join(folder));
+        assert!(files.is_empty(), "{files:?}");
+    }
+    assert_eq!(files_below(root.path()).iter().filter(|path| path.parent() == Some(root.path())).count(), 0);
+}
+
+#[cfg(unix)]
+fn assert_private(file: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "others can read {}", file.display());
+}
+
+#[cfg(not(unix))]
+fn assert_private(_: &Path) {}

@@ -1,0 +1,14 @@
+//! Black-box tests: they start the built servers and speak the protocol with them.
+//!
+//! Most of them are data, in `vectors/`. What data can't say is here as Rust.
+
+mod command_line;
+mod files;
+mod ga4;
+mod mutations;
+mod published;
+mod rules;
+mod server;
+mod sessions;
+mod stream;
+mod vectors;

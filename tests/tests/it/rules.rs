@@ -1,0 +1,424 @@
+//! The rules that hold for every answer, whatever the vector: G0 to G4.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use acp_protocol::autocontext::{BlockDescriptor, BlockResult, ResourceListResponse};
+use acp_protocol::error::{ErrorCode, ErrorPayload};
+use acp_protocol::result::{
+    ColumnType, DataFormat, ExtractionModelResponse, Header, ResultKind, ResultMeta, SystemData, SystemInfo,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+type Checked<T = ()> = Result<T, String>;
+
+/// What begins every credential that the vectors use.
+const CANARIES: [&str; 4] = ["KEY-A-CANARY", "KEY-B-CANARY", "TOK-CANARY", "PRIVKEY-CANARY"];
+
+/// Fields that `system_info` has in every answer.
+const SYSTEM_INFO: [&str; 15] = [
+    "acp",
+    "acp_version",
+    "tool",
+    "kind",
+    "resource_id",
+    "arguments",
+    "row_limit",
+    "cost_limit_usd",
+    "cost_estimate_usd",
+    "cost_actual_usd",
+    "duration_ms",
+    "fetched_at",
+    "autocontext_attached",
+    "messages",
+    "warnings",
+];
+
+/// The answer to a call of a tool, with its numbers as text.
+#[derive(Deserialize)]
+struct Line {
+    result: CallResult,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallResult {
+    content: Vec<Content>,
+    #[serde(rename = "_meta")]
+    meta: Meta,
+    #[serde(default)]
+    is_error: bool,
+    structured_content: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    #[serde(rename = "type")]
+    content_type: String,
+    #[serde(default)]
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    acp: ResultMeta,
+}
+
+fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(problem()) }
+}
+
+/// Checks one answer to `tools/call`.
+pub(crate) fn check(line: &str, server: &str, tool: &str) -> Checked {
+    let parsed: Line = serde_json::from_str(line).map_err(|error| format!("G0 [S-A-01]: {error}"))?;
+    let raw: Value = serde_json::from_str(line).map_err(|error| format!("G0 [S-A-01]: {error}"))?;
+    let CallResult { content, meta: Meta { acp }, is_error, structured_content } = parsed.result;
+    let model = content.first().filter(|first| first.content_type == "text").map(|first| first.text.as_str());
+    let model = model.ok_or("G0 [S-8-01]: content[0] is not text")?;
+    ensure(structured_content.is_none(), || "AMB-51: there is structuredContent".to_owned())?;
+    check_info(&acp, &raw, server, tool)?;
+    let error = acp.error.is_some();
+    ensure(error == is_error, || "G1 [S-12.1-02]: isError and _meta.acp.error differ".to_owned())?;
+    match acp.kind {
+        ResultKind::Error => check_error(model, &acp),
+        ResultKind::Extraction => check_extraction(model, &acp.system_info, acp.system_data.as_ref()),
+        kind => {
+            ensure(acp.system_data.is_none(), || "G0 [S-8-05]: system_data outside an extraction".to_owned())?;
+            ensure(!acp.system_info.autocontext_attached, || "[S-7.5-12] attached outside an extraction".to_owned())?;
+            check_other(kind, model)
+        }
+    }
+}
+
+fn check_info(acp: &ResultMeta, raw: &Value, server: &str, tool: &str) -> Checked {
+    let info = &acp.system_info;
+    let fields = &raw["result"]["_meta"]["acp"]["system_info"];
+    for name in SYSTEM_INFO {
+        ensure(fields.get(name).is_some(), || format!("G0 [S-8.4-01]: system_info has no {name}"))?;
+    }
+    ensure(acp.version == "1.0" && info.acp_version == "1.0", || "G0 [S-8-04]: not version 1.0".to_owned())?;
+    ensure(acp.kind == info.kind, || "G0 [S-8.1-02]: the two kinds differ".to_owned())?;
+    ensure(info.acp == server, || format!("G0 [S-8.4-01]: acp is {}, the server {server}", info.acp))?;
+    ensure(info.tool == tool, || format!("G0 [S-X-03]: tool is {}", info.tool))?;
+    let utc = regex(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$");
+    ensure(utc.is_match(&info.fetched_at), || format!("G0 [S-8.4-08]: fetched_at is {}", info.fetched_at))?;
+    ensure(!info.arguments.contains_key("resource_id"), || "[S-8.4-05] arguments hold resource_id".to_owned())
+}
+
+fn check_error(model: &str, acp: &ResultMeta) -> Checked {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Model {
+        error: ErrorPayload,
+    }
+    let Model { error } = serde_json::from_str(model).map_err(|error| format!("G1 [S-8.3-04]: {error}"))?;
+    ensure(acp.error.as_ref() == Some(&error), || "G1 [S-12.1-03]: the two copies differ".to_owned())?;
+    ensure(acp.system_data.is_none(), || "G1 [S-12.1-02]: system_data in an error".to_owned())?;
+    let known = ErrorCode::from_code(error.code).map(ErrorCode::name);
+    ensure(known == Some(error.name.as_str()) || error.code <= -32051, || {
+        format!("[S-12.1-06] {} is not the name of {}", error.name, error.code)
+    })?;
+    ensure(error.message.len() > 20, || format!("[S-12.1-04] the message says too little: {}", error.message))
+}
+
+fn check_other(kind: ResultKind, model: &str) -> Checked {
+    let problem = |error: serde_json::Error| format!("G0 [S-8.3-01]: {error}");
+    match kind {
+        ResultKind::AutocontextData => {
+            serde_json::from_str::<Vec<BlockDescriptor>>(model).map_err(problem)?;
+        }
+        ResultKind::Autocontext if model.starts_with('[') => {
+            for block in serde_json::from_str::<Vec<BlockResult>>(model).map_err(problem)? {
+                check_block(&block)?;
+            }
+        }
+        ResultKind::Autocontext => {
+            let list: ResourceListResponse = serde_json::from_str(model).map_err(problem)?;
+            ensure(list.resources.len() <= 25, || "[S-6.3-01] more than 25 resources".to_owned())?;
+        }
+        _ => {
+            serde_json::from_str::<Value>(model).map_err(problem)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_block(block: &BlockResult) -> Checked {
+    ensure(block.data.is_some() != block.error.is_some(), || {
+        format!("[S-7.3-12] block {}: data and error are exclusive", block.id)
+    })
+}
+
+fn check_extraction(model: &str, info: &SystemInfo, data: Option<&SystemData>) -> Checked {
+    let model: ExtractionModelResponse =
+        serde_json::from_str(model).map_err(|error| format!("G2 [S-8.2-01]: {error}"))?;
+    let returned = model.rows.len() as u64;
+    ensure(model.returned_rows == returned && returned <= u64::from(info.row_limit), || {
+        format!("G2 [S-5-02]: {returned} rows, returned_rows {}, row_limit {}", model.returned_rows, info.row_limit)
+    })?;
+    ensure(model.truncated == (model.returned_rows < model.total_rows), || "G2 [S-8.2-05]: truncated".to_owned())?;
+    let same = info.total_rows == Some(model.total_rows)
+        && info.returned_rows == Some(returned)
+        && info.truncated == Some(model.truncated);
+    ensure(same, || "G2 [S-8.4-02]: system_info and the model's answer differ".to_owned())?;
+    ensure(info.messages.contains(&model.notice), || "G2 [S-8.4-09]: the notice is not in messages".to_owned())?;
+    ensure(!model.description.is_empty(), || "G2 [S-8.2-02]: no description".to_owned())?;
+    let day = regex(r"^\d{4}-\d\d-\d\d$");
+    ensure(!model.dates.is_empty() && model.dates.iter().all(|date| day.is_match(date)), || {
+        format!("G2 [S-8.2-03]: dates {:?}", model.dates)
+    })?;
+    ensure(info.autocontext_attached == model.autocontext.is_some(), || {
+        "[S-7.5-13] autocontext_attached does not say what there is".to_owned()
+    })?;
+    model.autocontext.iter().flatten().try_for_each(check_block)?;
+    let names: BTreeSet<&str> = model.columns.iter().map(String::as_str).collect();
+    ensure(names.len() == model.columns.len(), || "G2 [S-8.6-01]: a column appears twice".to_owned())?;
+    model.rows.iter().try_for_each(|row| check_row(row.get(), &names, None))?;
+    data.map_or(Ok(()), |data| check_data(data, &model))
+}
+
+fn check_data(data: &SystemData, model: &ExtractionModelResponse) -> Checked {
+    ensure(data.row_count == model.total_rows, || "G2 [S-8.5-03]: row_count".to_owned())?;
+    let names: Vec<&str> = data.headers.iter().map(|header| header.name.as_str()).collect();
+    ensure(names == model.columns, || "G2 [S-8.5-04]: headers and columns differ".to_owned())?;
+    let inline = matches!((data.format, &data.table, &data.table_uri), (DataFormat::Inline, Some(_), None));
+    let file = matches!((data.format, &data.table, &data.table_uri), (DataFormat::File, None, Some(_)));
+    ensure(inline || file, || "G2 [S-8.5-01/02]: format does not say where the table is".to_owned())?;
+    let table = table_text(data)?;
+    let rows: Vec<&RawValue> = serde_json::from_str(&table).map_err(|error| format!("G2 [S-8.5-06]: {error}"))?;
+    ensure(rows.len() as u64 == data.row_count, || format!("G2 [S-8.5-03]: the table has {} rows", rows.len()))?;
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    let checked = rows.iter().map(|row| row.get()).chain(model.rows.iter().map(|row| row.get()));
+    for row in checked {
+        check_row(row, &names, Some(&data.headers))?;
+    }
+    // The model sees rows of the table, not others.
+    let whole: BTreeSet<&str> = rows.iter().map(|row| row.get()).collect();
+    ensure(model.rows.iter().all(|row| whole.contains(row.get())), || {
+        "G2 [S-8.2-08]: a row for the model is not in the table".to_owned()
+    })
+}
+
+/// The JSON array of a table, wherever it is.
+pub(crate) fn table_text(data: &SystemData) -> Checked<String> {
+    match (&data.table, &data.table_uri) {
+        (Some(table), _) => Ok(table.get().to_owned()),
+        (None, Some(uri)) => {
+            let path = path_of(uri)?;
+            std::fs::read_to_string(&path).map_err(|error| format!("[S-8.5-07] {uri}: {error}"))
+        }
+        (None, None) => Err("[S-8.5-02] there is no table".to_owned()),
+    }
+}
+
+/// The path of a `file://` URI.
+pub(crate) fn path_of(uri: &str) -> Checked<PathBuf> {
+    let url = url::Url::parse(uri).map_err(|error| format!("[S-8.5-07] {uri}: {error}"))?;
+    ensure(url.scheme() == "file", || format!("[S-8.5-07] {uri} is not a file"))?;
+    url.to_file_path().map_err(|()| format!("[S-8.5-07] {uri} has no path"))
+}
+
+fn check_row(row: &str, names: &BTreeSet<&str>, headers: Option<&[Header]>) -> Checked {
+    let cells: std::collections::BTreeMap<String, &RawValue> =
+        serde_json::from_str(row).map_err(|error| format!("G2 [S-8.5-05]: {error}"))?;
+    ensure(cells.len() == names.len() && cells.keys().all(|name| names.contains(name.as_str())), || {
+        format!("G2 [S-8.5-05]: the row has other keys than the columns: {row}")
+    })?;
+    for header in headers.into_iter().flatten() {
+        let cell = cells[&header.name].get();
+        ensure(is_of_type(cell, header.column_type), || {
+            format!("G2 [S-8.6-02]: {} is {:?} and holds {cell}", header.name, header.column_type)
+        })?;
+    }
+    Ok(())
+}
+
+fn is_of_type(cell: &str, column_type: ColumnType) -> bool {
+    let first = cell.as_bytes().first().copied().unwrap_or_default();
+    let text = || serde_json::from_str::<String>(cell).unwrap_or_default();
+    if cell == "null" {
+        return true;
+    }
+    match column_type {
+        ColumnType::String => first == b'"',
+        ColumnType::Integer => {
+            let digits = cell.strip_prefix('-').unwrap_or(cell);
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        }
+        ColumnType::Number => first == b'-' || first.is_ascii_digit(),
+        ColumnType::Boolean => cell == "true" || cell == "false",
+        ColumnType::Date => regex(r"^\d{4}-\d\d-\d\d$").is_match(&text()),
+        ColumnType::Datetime => regex(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$").is_match(&text()),
+        ColumnType::Json => first == b'{' || first == b'[',
+    }
+}
+
+/// G4: stdout holds JSON-RPC messages, one a line, and nothing else.
+pub(crate) fn check_stdout(bytes: &[u8]) -> Checked {
+    ensure(bytes.is_empty() || bytes.ends_with(b"\n"), || "G4 [S-3.2-01]: the last line is cut".to_owned())?;
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let shown = || String::from_utf8_lossy(&line[..line.len().min(300)]).into_owned();
+        let message: Value =
+            serde_json::from_slice(line).map_err(|error| format!("G4 [S-3.2-02]: {error}: {}", shown()))?;
+        let has = |name: &str| message.get(name).is_some();
+        let request = has("method") && !has("result") && !has("error");
+        let answer = !has("method") && has("id") && has("result") != has("error");
+        ensure(message["jsonrpc"] == "2.0" && (request || answer), || format!("G4 [S-2-01]: {}", shown()))?;
+    }
+    Ok(())
+}
+
+/// G3: no credential, as text or as a list of its bytes, in anything the server wrote.
+pub(crate) fn check_secrets(stdout: &[u8], stderr: &[u8], root: &Path) -> Checked {
+    check_text("stdout", stdout)?;
+    check_text("stderr", stderr)?;
+    for path in files_below(root) {
+        let content = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        check_text(&path.display().to_string(), path.to_string_lossy().as_bytes())?;
+        check_text(&path.display().to_string(), &content)?;
+    }
+    Ok(())
+}
+
+fn check_text(place: &str, bytes: &[u8]) -> Checked {
+    let text = String::from_utf8_lossy(bytes);
+    for canary in CANARIES {
+        let as_bytes: Vec<String> = canary.bytes().map(|byte| byte.to_string()).collect();
+        let found = [canary.to_owned(), as_bytes.join(", "), as_bytes.join(",")].iter().any(|form| text.contains(form));
+        ensure(!found, || format!("G3 [S-10.1-04]: {place} holds {canary}"))?;
+    }
+    Ok(())
+}
+
+/// The server writes nothing beside the folders it was given.
+pub(crate) fn check_own_folder(folder: &Path) -> Checked {
+    let files = files_below(folder);
+    ensure(files.is_empty(), || format!("[S-13.1-01] the server wrote in its own folder: {files:?}"))
+}
+
+/// Every file below a folder, sorted.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files.sort();
+    files
+}
+
+/// A pattern of this suite, compiled once.
+pub(crate) fn regex(pattern: &str) -> regex::Regex {
+    use std::collections::HashMap;
+    use std::sync::{LazyLock, Mutex};
+    static KNOWN: LazyLock<Mutex<HashMap<String, regex::Regex>>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().expect("patterns");
+    known
+        .entry(pattern.to_owned())
+        .or_insert_with(|| regex::Regex::new(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}")))
+        .clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer() -> Value {
+        let model = json!({
+            "notice": "n", "description": "d", "dates": ["2026-10-12"], "total_rows": 2, "returned_rows": 1,
+            "truncated": true, "columns": ["a"], "rows": [{"a": 1}],
+        });
+        let info = json!({
+            "acp": "toy", "acp_version": "1.0", "tool": "raw", "kind": "extraction", "resource_id": null,
+            "arguments": {}, "total_rows": 2, "returned_rows": 1, "truncated": true, "row_limit": 1,
+            "cost_limit_usd": 0, "cost_estimate_usd": 0, "cost_actual_usd": 0, "duration_ms": 1,
+            "fetched_at": "2026-10-12T10:16:30.000Z", "autocontext_attached": false, "messages": ["n"], "warnings": [],
+        });
+        let data = json!({
+            "format": "inline", "row_count": 2, "headers": [{"name": "a", "type": "integer"}],
+            "table": [{"a": 1}, {"a": 2}],
+        });
+        json!({"jsonrpc": "2.0", "id": 1, "result": {
+            "content": [{"type": "text", "text": model.to_string()}],
+            "_meta": {"acp": {"version": "1.0", "kind": "extraction", "system_info": info, "system_data": data}},
+        }})
+    }
+
+    /// An answer with one thing changed: in the model's text, or anywhere else.
+    fn changed(pointer: &str, value: Value) -> String {
+        let mut answer = answer();
+        match pointer.strip_prefix("model") {
+            Some(pointer) => {
+                let text = &mut answer["result"]["content"][0]["text"];
+                let mut model: Value = serde_json::from_str(text.as_str().expect("text")).expect("JSON");
+                *model.pointer_mut(pointer).expect("a field") = value;
+                *text = json!(model.to_string());
+            }
+            None => *answer.pointer_mut(&format!("/result{pointer}")).expect("a field") = value,
+        }
+        answer.to_string()
+    }
+
+    #[test]
+    fn a_good_answer_passes_and_every_flaw_is_found() {
+        assert_eq!(check(&answer().to_string(), "toy", "raw"), Ok(()));
+        let flaws = [
+            ("model/notice", json!("other")),
+            ("model/description", json!("")),
+            ("model/dates", json!([])),
+            ("model/dates", json!(["yesterday"])),
+            ("model/total_rows", json!(3)),
+            ("model/returned_rows", json!(2)),
+            ("model/truncated", json!(false)),
+            ("model/columns", json!(["b"])),
+            ("model/rows", json!([{"a": 1, "b": 2}])),
+            ("model/rows", json!([{"a": 5}])),
+            ("model/rows", json!([{"a": 1}, {"a": 2}])),
+            ("/content/0/type", json!("image")),
+            ("/content/0/text", json!("no JSON")),
+            ("/_meta/acp/version", json!("2.0")),
+            ("/_meta/acp/kind", json!("info")),
+            ("/_meta/acp/system_info/kind", json!("info")),
+            ("/_meta/acp/system_info/acp", json!("other")),
+            ("/_meta/acp/system_info/tool", json!("other")),
+            ("/_meta/acp/system_info/fetched_at", json!("today")),
+            ("/_meta/acp/system_info/arguments", json!({"resource_id": "x"})),
+            ("/_meta/acp/system_info/row_limit", json!(0)),
+            ("/_meta/acp/system_info/total_rows", json!(1)),
+            ("/_meta/acp/system_info/autocontext_attached", json!(true)),
+            ("/_meta/acp/system_info", json!({})),
+            ("/_meta/acp/system_data/row_count", json!(1)),
+            ("/_meta/acp/system_data/format", json!("file")),
+            ("/_meta/acp/system_data/headers/0/name", json!("b")),
+            ("/_meta/acp/system_data/headers/0/type", json!("date")),
+            ("/_meta/acp/system_data/table", json!([{"a": 1}])),
+            ("/_meta/acp/system_data/table", json!([{"a": 1}, {"a": 2.5}])),
+            ("/_meta/acp/system_data/table", json!([{"a": 1}, {}])),
+        ];
+        for (pointer, value) in flaws {
+            assert!(check(&changed(pointer, value.clone()), "toy", "raw").is_err(), "not found: {pointer} {value}");
+        }
+    }
+
+    #[test]
+    fn secrets_and_noise_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(check_secrets(b"fine", b"fine", folder.path()), Ok(()));
+        let as_bytes: Vec<String> = CANARIES[0].bytes().map(|byte| byte.to_string()).collect();
+        assert!(check_secrets(b"a KEY-A-CANARY-1", b"", folder.path()).is_err());
+        assert!(check_secrets(b"", format!("[{}]", as_bytes.join(", ")).as_bytes(), folder.path()).is_err());
+        std::fs::write(folder.path().join("file"), "PRIVKEY-CANARY").expect("a file");
+        assert!(check_secrets(b"", b"", folder.path()).is_err());
+        let fine = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
+        assert_eq!(check_stdout(fine), Ok(()));
+        for noise in
+            ["hello\n", "{}\n", "{\"jsonrpc\":\"2.0\",\"id\":1}\n", "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"]
+        {
+            assert!(check_stdout(noise.as_bytes()).is_err(), "not found: {noise}");
+        }
+    }
+}
