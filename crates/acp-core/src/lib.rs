@@ -8,6 +8,7 @@
 //! From a line of input to its answer: `stdio` reads it, `server` checks the call in a fixed order and runs the
 //! tool, the tool pushes rows into a `table`, `answer` puts the three parts together, and `stdio` writes them.
 
+mod access;
 mod answer;
 mod arguments;
 mod autocontext;
@@ -20,6 +21,7 @@ mod connector;
 mod credentials;
 mod dates;
 mod error;
+mod host_tables;
 mod log;
 mod outgoing;
 mod server;
@@ -27,8 +29,10 @@ mod session;
 mod spool;
 mod stdio;
 mod table;
+mod tables;
 mod tool;
 
+pub use access::{Access, AccessMode, Operation};
 pub use call::Call;
 pub use cell::Cell;
 pub use cli::run;
@@ -37,5 +41,7 @@ pub use connector::{About, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};
 pub use dates::DateWindow;
 pub use error::{Error, Result};
+pub use host_tables::HostTable;
 pub use table::{ObjectTable, TableWriter};
+pub use tables::{NamedTable, Tables};
 pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};
