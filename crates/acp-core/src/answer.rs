@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::autocontext::Delivery;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::outgoing::OutgoingTables;
+use crate::outgoing::{Handover, OutgoingTables, Text};
 use crate::session::InForce;
-use crate::spool::{Place, file_uri};
+use crate::spool::Place;
 use crate::table::FinishedTable;
 use crate::tool::Extraction;
 
@@ -96,7 +96,7 @@ impl Facts {
         delivered: &Delivered<'_>,
     ) -> Result<CallToolResult> {
         let Extraction { table, description, dates, title, extra, source } = extraction;
-        let FinishedTable { headers, rows, sample, totals, place, warnings } = table.finish()?;
+        let FinishedTable { headers, rows, sample, totals, place, handover, warnings } = table.finish()?;
         let for_model: Vec<String> = warnings.iter().chain(&self.warnings).cloned().collect();
         self.warnings = for_model.clone();
         if let Some(delivery) = &attached {
@@ -133,23 +133,29 @@ impl Facts {
         data.insert("format".to_owned(), Value::Null);
         data.insert("row_count".to_owned(), json!(rows));
         data.insert("headers".to_owned(), json!(headers));
-        let data = match place {
-            Place::Nowhere => None,
-            Place::File(file) => {
-                let path = delivered.tables.add_file(delivered.request, file).map_err(|error| {
+        let Delivered { tables, request } = delivered;
+        let (format, key, table) = match (place, handover) {
+            (Place::Nowhere, _) => return Ok(result(text, ResultKind::Extraction, &info, None, None)),
+            (rows @ Place::Memory(_), _) => {
+                let text = Text::Memory(rows.into_inline().unwrap_or_default());
+                (DataFormat::Inline, "table", tables.add_inline(request, text))
+            }
+            (Place::File(file), Handover::Inline) => {
+                (DataFormat::Inline, "table", tables.add_inline(request, Text::File(file)))
+            }
+            (Place::File(file), Handover::Link(maker)) => {
+                (DataFormat::File, "table_uri", tables.add_link(request, file, &maker))
+            }
+            (Place::File(file), Handover::File) => {
+                let uri = tables.add_file(request, file).map_err(|error| {
                     Error::upstream(format!("The file of the table could not be kept: {error}. Run the call again."))
                 })?;
-                data.insert("format".to_owned(), json!(DataFormat::File));
-                data.insert("table_uri".to_owned(), json!(file_uri(&path)));
-                Some(data)
-            }
-            in_memory @ Place::Memory(_) => {
-                data.insert("format".to_owned(), json!(DataFormat::Inline));
-                let json = in_memory.into_inline().unwrap_or_default();
-                data.insert("table".to_owned(), delivered.tables.add_inline(delivered.request, json));
-                Some(data)
+                (DataFormat::File, "table_uri", uri)
             }
         };
+        data.insert("format".to_owned(), json!(format));
+        data.insert(key.to_owned(), table);
+        let data = Some(data);
         Ok(result(text, ResultKind::Extraction, &info, data, None))
     }
 }

@@ -30,7 +30,7 @@ use crate::cache::Memory;
 use crate::call::{Call, Progress, Reports, lock};
 use crate::connector::{Connector, Resource};
 use crate::error::{Error, Result};
-use crate::outgoing::OutgoingTables;
+use crate::outgoing::{Handover, Outbox, OutgoingTables};
 use crate::session::{CallSettings, InForce, Settings};
 use crate::spool::TableFiles;
 use crate::table::{Keep, TableSettings};
@@ -177,6 +177,11 @@ impl Server {
         Self { shared, settings: Arc::default(), outgoing: Arc::default() }
     }
 
+    /// A new session of a transport that many share.
+    pub(crate) fn in_outbox(shared: Arc<Shared>, outbox: Arc<Outbox>) -> Self {
+        Self { shared, settings: Arc::default(), outgoing: Arc::new(OutgoingTables::in_outbox(outbox)) }
+    }
+
     /// The tables of this session's answers, for the transport.
     pub(crate) fn outgoing_tables(&self) -> Arc<OutgoingTables> {
         self.outgoing.clone()
@@ -296,6 +301,7 @@ impl Server {
         call.tables.sampling = settings.sampling;
         call.tables.inline_max_bytes = settings.inline_max_bytes;
         call.tables.keep = client.keep(settings.present);
+        call.tables.handover = Handover::of(&context.extensions);
         call.reports = Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings) });
         Ok(Prepared { run, call: Arc::new(call), settings })
     }
@@ -312,6 +318,7 @@ impl Server {
                 inline_max_bytes: acp_protocol::INLINE_MAX_BYTES,
                 keep: Keep::Nothing,
                 files: self.shared.files.clone(),
+                handover: Handover::File,
             },
             reports: Mutex::default(),
             progress: Mutex::default(),

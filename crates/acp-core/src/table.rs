@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::cell::{self, Cell, Inferred, Written};
 use crate::error::{Error, Result};
+use crate::outgoing::Handover;
 use crate::spool::{Overflow, Place, Spool, TableFiles, spread};
 
 /// Characters of a value that a warning quotes: values of reports are other people's text.
@@ -27,6 +28,8 @@ pub(crate) struct TableSettings {
     pub(crate) keep: Keep,
     /// Where files go.
     pub(crate) files: TableFiles,
+    /// How a table beyond the inline limit gets to who wants it.
+    pub(crate) handover: Handover,
 }
 
 /// Who wants the whole table.
@@ -71,6 +74,7 @@ pub(crate) struct FinishedTable {
     pub(crate) sample: Vec<Box<RawValue>>,
     pub(crate) totals: Option<Box<RawValue>>,
     pub(crate) place: Place,
+    pub(crate) handover: Handover,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -149,7 +153,7 @@ impl TableWriter {
         let settings = self.settings;
         let mut warnings: Vec<String> = self.columns.iter().flat_map(Column::warnings).collect();
         let mut spooled = self.spool.finish().map_err(|error| cannot_store(&settings, &error))?;
-        if let Some(reason) = &spooled.fallback {
+        if let (Some(reason), Handover::File | Handover::Link(_)) = (&spooled.fallback, &settings.handover) {
             warnings.push(format!("The table is delivered inline, because no file could be written ({reason})."));
         }
         let sample = match settings.sampling {
@@ -167,7 +171,8 @@ impl TableWriter {
             Keep::Inline if matches!(spooled.place, Place::Memory(_)) => spooled.place,
             Keep::Inline | Keep::Nothing => Place::Nowhere,
         };
-        Ok(FinishedTable { headers, rows: spooled.rows, sample, totals: self.totals, place, warnings })
+        let (rows, totals, handover) = (spooled.rows, self.totals, settings.handover);
+        Ok(FinishedTable { headers, rows, sample, totals, place, handover, warnings })
     }
 }
 
