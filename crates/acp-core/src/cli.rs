@@ -20,6 +20,8 @@ use crate::stdio::Lines;
 
 /// How long the end waits for what can't be dropped at once.
 const SHUTDOWN: Duration = Duration::from_millis(500);
+/// Threads for one session; a process with many takes what the machine has.
+const THREADS: usize = 2;
 /// Exit code of a wrong command line or setting.
 const USAGE: u8 = 2;
 
@@ -87,11 +89,15 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
         None if cli.http.http => {
             let (port, token) = (std::env::var_os("ACP_PORT"), std::env::var_os("ACP_HTTP_TOKEN"));
             return match Settings::new(cli.http, &Environment { port, token, tmp_dir }) {
-                Ok(settings) => serve(serve_http(Arc::new(shared), settings)),
+                Ok(settings) => {
+                    let threads =
+                        std::thread::available_parallelism().map_or(THREADS, |count| count.get().max(THREADS));
+                    serve(threads, serve_http(Arc::new(shared), settings))
+                }
                 Err(error) => refuse(&error),
             };
         }
-        None => return serve(serve_stdio(Arc::new(shared))),
+        None => return serve(THREADS, serve_stdio(Arc::new(shared))),
     };
     if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -135,8 +141,8 @@ fn tool_list(shared: &Shared) -> String {
     list.trim_end().to_owned()
 }
 
-fn serve(serving: impl Future<Output = ExitCode>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+fn serve(threads: usize, serving: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -29,6 +29,7 @@ use futures::{Stream, StreamExt};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 
 use crate::envelope::{Envelope, MAX_MESSAGE_BYTES, Refusal};
 use crate::links::{LINK_TTL, LinkMaker, Links};
@@ -44,8 +45,11 @@ const LINKS: &str = "/tables/";
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
 
-/// How long a client may take to send the head of a request, and then its body.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may take until its first request is there.
+const FIRST_REQUEST: Duration = Duration::from_secs(30);
+/// How long a connection may be idle between requests, or take to send the head of the next one.
+const NEXT_REQUEST: Duration = Duration::from_secs(120);
+/// How long a body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 /// A table whose answer was not sent this long after it was ready belongs to a client that went away.
 const UNSENT_TTL: Duration = Duration::from_secs(600);
@@ -87,6 +91,7 @@ struct App {
     links: Arc<Links>,
     large: LargeTables,
     limits: Limits,
+    beginning: Mutex<()>,
     ending: AtomicBool,
     stop: Box<dyn Fn() + Send + Sync>,
 }
@@ -131,6 +136,7 @@ impl Listening {
             links: Arc::default(),
             large,
             limits,
+            beginning: Mutex::new(()),
             ending: AtomicBool::new(false),
             stop: Box::new(move || cancel.cancel()),
         };
@@ -147,8 +153,10 @@ impl Listening {
     pub(crate) async fn run(self, stop: impl Stream<Item = ()>) -> io::Result<()> {
         let Self { listener, tls, app, .. } = self;
         let handle = Handle::<SocketAddr>::new();
-        let mut server = HttpServer::<SocketAddr>::from_listener(listener).handle(handle.clone());
-        server.http_builder().http1().header_read_timeout(HEAD_TIMEOUT);
+        let mut server = HttpServer::<SocketAddr>::from_listener(listener)
+            .handle(handle.clone())
+            .first_request_timeout(FIRST_REQUEST);
+        server.http_builder().http1().header_read_timeout(NEXT_REQUEST);
         let service = Router::new().fallback(answer).with_state(app.clone()).into_make_service();
         let serving = async move {
             match tls {
@@ -223,19 +231,18 @@ impl App {
             Err(refusal) => return refused(StatusCode::BAD_REQUEST, &refusal),
         };
         let session = session(&parts.headers);
-        if envelope.is_request() && self.ending.load(Ordering::SeqCst) {
-            let refusal = Refusal::unavailable(envelope.id, "The server is shutting down.");
-            return refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
-        }
+        // New sessions begin one after the other, so that their bound is exact.
+        let mut beginning = None;
         if let Some(session) = &session {
             if !self.sessions.exists(session).await {
                 return unknown_session(envelope.id);
             }
-        } else if envelope.method.as_deref() == Some("initialize")
-            && self.sessions.count().await >= self.limits.sessions
-        {
-            let refusal = Refusal::unavailable(envelope.id, "The server has as many sessions as it can serve.");
-            return refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
+        } else if envelope.method.as_deref() == Some("initialize") {
+            beginning = Some(self.beginning.lock().await);
+            if self.sessions.count().await >= self.limits.sessions {
+                let refusal = Refusal::unavailable(envelope.id, "The server has as many sessions as it can serve.");
+                return refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
+            }
         }
         let open = match &envelope.id {
             Some(id) if envelope.is_request() => match self.sessions.open(session, id) {
@@ -244,8 +251,15 @@ impl App {
             },
             _ => None,
         };
+        // Looked at after the request counts as open, so that the end does not miss it. Answers of hosts still pass:
+        // open calls may wait for them.
+        if open.is_some() && self.ending.load(Ordering::SeqCst) {
+            let refusal = Refusal::unavailable(envelope.id, "The server is shutting down.");
+            return refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
+        }
         parts.extensions.insert(self.handover(&parts));
         let response = self.service.handle(Request::from_parts(parts, Body::from(text))).await;
+        drop(beginning);
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // The library's way to say that it can't read the message.
             let refusal = envelope.unreadable();

@@ -60,3 +60,27 @@ impl Links {
         lock(&self.files).retain(|_, (published, _)| published.elapsed() < age);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_works_once_and_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let links = Arc::<Links>::default();
+        let maker = LinkMaker { base: "https://localhost/tables/".to_owned(), links: links.clone() };
+        for secret in ["one", "two", "three"] {
+            let (link, text) = maker.link(secret.to_owned(), NamedTempFile::new_in(folder.path()).unwrap());
+            assert_eq!(text, format!("https://localhost/tables/{secret}"));
+            assert!(links.take(secret).is_none(), "its answer is not sent yet");
+            link.publish();
+        }
+        assert!(links.take("one").is_some() && links.take("one").is_none());
+        links.drop_older(Duration::from_secs(60));
+        assert!(links.take("two").is_some());
+        links.drop_older(Duration::ZERO);
+        assert!(links.take("three").is_none());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use axum::body::{Body, BodyDataStream, Bytes};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use tempfile::NamedTempFile;
@@ -19,7 +20,11 @@ const CHUNK_BYTES: usize = 128 * 1024;
 /// Writes the tables of `outbox` in the places of their marks. The request is open until the last byte is handed over,
 /// or its client goes away.
 pub(super) fn with_tables(response: impl IntoResponse, outbox: Arc<Outbox>, open: Option<Open>) -> Response {
-    let (parts, body) = response.into_response().into_parts();
+    let response = response.into_response();
+    if response.status() != StatusCode::OK {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
     let body = WithTables {
         body: body.into_data_stream(),
         splicer: Splicer::default(),

@@ -15,8 +15,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use axum::body::Body;
+
+use super::body::with_tables;
 use super::{Environment, HttpFlags, Limits, Listening, Settings};
 use crate::connector::{About, Connector, Resource, Source};
+use crate::outgoing::{Outbox, OutgoingTables, Text};
 use crate::server::{Folders, Shared};
 use crate::tool::{Extraction, Hints, Info, Tool, ToolSpec};
 use crate::{Call, Cell, Error, Result};
@@ -52,6 +56,9 @@ struct Rows {
     /// The number in the first row.
     #[serde(default)]
     first: u32,
+    /// Whether to wait until it may go on.
+    #[serde(default)]
+    wait: bool,
 }
 
 impl Tool for Rows {
@@ -59,7 +66,10 @@ impl Tool for Rows {
     type Answer = Extraction;
     const SPEC: ToolSpec = spec("rows", false);
 
-    async fn run(self, _: &Fixture, call: &Call) -> Result<Extraction> {
+    async fn run(self, source: &Fixture, call: &Call) -> Result<Extraction> {
+        if self.wait {
+            source.go.notified().await;
+        }
         let column = |name: &str, column_type| Header { name: name.into(), column_type, role: None, description: None };
         let columns = [("i", ColumnType::Integer), ("d", ColumnType::Number), ("t", ColumnType::String)];
         let mut table = call.table(columns.map(|(name, kind)| column(name, kind)).to_vec())?;
@@ -627,4 +637,42 @@ async fn a_revision_without_sessions_is_refused() {
         .header("mcp-name", "rows");
     let answer = reply(request).await;
     assert_eq!((answer.status, answer.error()["code"].as_i64()), (400, Some(-32022)), "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_lost_its_stream_gets_the_table_on_another() {
+    let server = start(Start::default()).await;
+    let client = server.client().begun().await;
+    let params = json!({"name": "rows", "arguments": {"count": 3, "wait": true}, "_meta": {"acp": {}}});
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params});
+    let mut lost = client.post(call.to_string()).send().await.unwrap();
+    let mut seen = String::new();
+    while !seen.contains("\n\n") {
+        seen.push_str(std::str::from_utf8(&lost.chunk().await.unwrap().unwrap()).unwrap());
+    }
+    let event = seen.lines().find_map(|line| line.strip_prefix("id:")).unwrap().trim().to_owned();
+    drop(lost);
+    let again = client.with_session(client.http.get(&server.url)).header("accept", "text/event-stream");
+    let again = again.header("last-event-id", event).send().await.unwrap();
+    server.fixture.go.notify_one();
+    let reply = Reply { status: 200, headers: again.headers().clone(), text: again.text().await.unwrap() };
+    assert_eq!(reply.table(5), table(0, 3));
+}
+
+#[tokio::test]
+async fn tables_find_their_places_whatever_the_chunks() {
+    let outbox = Arc::<Outbox>::default();
+    let tables = OutgoingTables::in_outbox(outbox.clone());
+    let request = rmcp::model::RequestId::Number(1);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, table(0, 9000).replace("},{", "},\n{").as_bytes()).unwrap();
+    let in_file = tables.add_inline(&request, Text::File(file));
+    let in_memory = tables.add_inline(&request, Text::Memory(table(5, 2).into_bytes()));
+    let text = format!("data: {{\"a\":{in_memory},\"b\":{in_file}}}\n\ndata: \"acp-table-");
+    let chunks = text.clone().into_bytes().into_iter().map(|byte| Ok::<_, std::io::Error>(vec![byte]));
+    let response = axum::response::Response::new(Body::from_stream(futures::stream::iter(chunks)));
+    let body = with_tables(response, outbox, None).into_body();
+    let written = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let expected = format!("data: {{\"a\":{},\"b\":{}}}\n\ndata: \"acp-table-", table(5, 2), table(0, 9000));
+    assert!(written == expected.as_bytes());
 }
