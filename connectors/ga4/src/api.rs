@@ -101,11 +101,17 @@ impl Ga4 {
     pub(crate) async fn time_zone(&self, property: &Property) -> Result<TimeZone> {
         let key = (property.identity.clone(), property.id.clone());
         let read = async {
-            let name = match property.settings().await {
-                Ok(settings) => settings.time_zone,
-                Err(_) => property.zone_of_a_report().await?,
-            };
-            Ok(TimeZone::get(&name).unwrap_or(TimeZone::UTC))
+            let known = |name: &str| TimeZone::get(name).ok();
+            if let Some(zone) = property.settings().await.ok().and_then(|settings| known(&settings.time_zone)) {
+                return Ok(zone);
+            }
+            known(&property.zone_of_a_report().await?).ok_or_else(|| {
+                acp_core::Error::upstream(
+                    "The property's time zone is not known to this version, so relative dates can't be resolved. Give start_date and \
+                     end_date as YYYY-MM-DD.",
+                )
+                .into()
+            })
         };
         let zone = self.zones.try_get_with(key, read).await;
         zone.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))

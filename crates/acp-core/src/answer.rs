@@ -30,16 +30,32 @@ pub(crate) struct Facts {
     pub(crate) warnings: Vec<String>,
     pub(crate) started: Instant,
     pub(crate) clock: Clock,
+    pub(crate) cost: Cost,
+}
+
+/// What a call costs, in USD.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cost {
+    pub(crate) estimate: f64,
+    /// `None` when the source does not tell.
+    pub(crate) actual: Option<f64>,
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self { estimate: 0.0, actual: Some(0.0) }
+    }
 }
 
 /// Where the table of an answer goes.
 pub(crate) struct Delivered<'a> {
     pub(crate) tables: &'a OutgoingTables,
     pub(crate) request: &'a RequestId,
+    pub(crate) handover: &'a Handover,
 }
 
 impl Facts {
-    fn system_info(&self, kind: ResultKind) -> SystemInfo {
+    pub(crate) fn system_info(&self, kind: ResultKind) -> SystemInfo {
         SystemInfo {
             acp: self.server.to_owned(),
             acp_version: PROTOCOL_VERSION.to_owned(),
@@ -53,8 +69,8 @@ impl Facts {
             truncated: None,
             row_limit: self.in_force.row_limit,
             cost_limit_usd: self.in_force.cost_limit_usd,
-            cost_estimate_usd: 0.0,
-            cost_actual_usd: Some(0.0),
+            cost_estimate_usd: self.cost.estimate,
+            cost_actual_usd: self.cost.actual,
             duration_ms: self.started.elapsed().as_millis() as u64,
             fetched_at: self.clock.now_text(),
             autocontext_attached: false,
@@ -79,10 +95,7 @@ impl Facts {
     /// A failure.
     pub(crate) fn error(&self, error: &Error) -> CallToolResult {
         let payload = error.payload();
-        let mut info = self.system_info(ResultKind::Error);
-        if let Some(estimate) = error.data().and_then(|data| data.get("estimate_usd")).and_then(Value::as_f64) {
-            info.cost_estimate_usd = estimate;
-        }
+        let info = self.system_info(ResultKind::Error);
         let text = json!({"error": payload}).to_string();
         result(text, ResultKind::Error, &info, None, Some(&payload))
     }
@@ -94,9 +107,12 @@ impl Facts {
         today: Date,
         attached: Option<Delivery>,
         delivered: &Delivered<'_>,
+        notice: Option<String>,
+        selected: Option<&[String]>,
     ) -> Result<CallToolResult> {
         let Extraction { table, description, dates, title, extra, source } = extraction;
-        let FinishedTable { headers, rows, sample, totals, place, handover, warnings } = table.finish()?;
+        let FinishedTable { headers, rows, sample, totals, place, warnings } =
+            table.finish(self.in_force.row_limit as usize)?;
         let for_model: Vec<String> = warnings.iter().chain(&self.warnings).cloned().collect();
         self.warnings = for_model.clone();
         if let Some(delivery) = &attached {
@@ -104,7 +120,7 @@ impl Facts {
         }
         let dates = if dates.is_empty() { vec![today] } else { dates };
         let returned = sample.len() as u64;
-        let notice = notice(returned, rows);
+        let notice = notice.unwrap_or_else(|| usual_notice(returned, rows));
         let mut info = self.system_info(ResultKind::Extraction);
         info.title = title;
         info.total_rows = Some(rows);
@@ -113,6 +129,7 @@ impl Facts {
         info.autocontext_attached = attached.is_some();
         info.messages = vec![notice.clone()];
         info.source = source;
+        info.tables_selected = selected.map(<[String]>::to_vec);
         let response = ExtractionModelResponse {
             notice,
             description,
@@ -127,41 +144,50 @@ impl Facts {
             warnings: (!for_model.is_empty()).then_some(for_model),
             autocontext: attached.map(|delivery| delivery.blocks),
         };
-        let text = serde_json::to_string(&response)
-            .map_err(|_| Error::upstream("The answer could not be written as JSON."))?;
-        let mut data = JsonObject::new();
-        data.insert("format".to_owned(), Value::Null);
-        data.insert("row_count".to_owned(), json!(rows));
-        data.insert("headers".to_owned(), json!(headers));
-        let Delivered { tables, request } = delivered;
-        let (format, key, table) = match (place, handover) {
-            (Place::Nowhere, _) => return Ok(result(text, ResultKind::Extraction, &info, None, None)),
-            (rows @ Place::Memory(_), _) => {
-                let text = Text::Memory(rows.into_inline().unwrap_or_default());
-                (DataFormat::Inline, "table", tables.add_inline(request, text))
-            }
-            (Place::File(file), Handover::Inline) => {
-                (DataFormat::Inline, "table", tables.add_inline(request, Text::File(file)))
-            }
-            (Place::File(file), Handover::Link(maker)) => {
-                (DataFormat::File, "table_uri", tables.add_link(request, file, &maker))
-            }
-            (Place::File(file), Handover::File) => {
-                let uri = tables.add_file(request, file).map_err(|error| {
-                    Error::upstream(format!("The file of the table could not be kept: {error}. Run the call again."))
-                })?;
-                (DataFormat::File, "table_uri", uri)
-            }
-        };
-        data.insert("format".to_owned(), json!(format));
-        data.insert(key.to_owned(), table);
-        let data = Some(data);
+        let text = text_of(&response)?;
+        let data = deliver(place, delivered)?.map(|(format, key, table)| {
+            let mut data = JsonObject::new();
+            data.insert("format".to_owned(), json!(format));
+            data.insert("row_count".to_owned(), json!(rows));
+            data.insert("headers".to_owned(), json!(headers));
+            data.insert(key.to_owned(), table);
+            data
+        });
         Ok(result(text, ResultKind::Extraction, &info, data, None))
     }
 }
 
+/// The text for the model.
+pub(crate) fn text_of(response: &impl Serialize) -> Result<String> {
+    serde_json::to_string(response).map_err(|_| Error::upstream("The answer could not be written as JSON."))
+}
+
+/// Where a table is for the host: its format, and the key and value under which it stands. `None` when nobody wants it.
+pub(crate) fn deliver(place: Place, delivered: &Delivered<'_>) -> Result<Option<(DataFormat, &'static str, Value)>> {
+    let Delivered { tables, request, handover } = delivered;
+    Ok(match (place, handover) {
+        (Place::Nowhere, _) => None,
+        (rows @ Place::Memory(_), _) => {
+            let text = Text::Memory(rows.into_inline().unwrap_or_default());
+            Some((DataFormat::Inline, "table", tables.add_inline(request, text)))
+        }
+        (Place::File(file), Handover::Inline) => {
+            Some((DataFormat::Inline, "table", tables.add_inline(request, Text::File(file))))
+        }
+        (Place::File(file), Handover::Link(maker)) => {
+            Some((DataFormat::File, "table_uri", tables.add_link(request, file, maker)))
+        }
+        (Place::File(file), Handover::File) => {
+            let uri = tables.add_file(request, file).map_err(|error| {
+                Error::upstream(format!("The file of the table could not be kept: {error}. Run the call again."))
+            })?;
+            Some((DataFormat::File, "table_uri", uri))
+        }
+    })
+}
+
 /// The sentence that 8.2 prescribes.
-fn notice(returned: u64, total: u64) -> String {
+fn usual_notice(returned: u64, total: u64) -> String {
     match total {
         0 => "The query returned no rows.".to_owned(),
         _ if returned < total => format!("Showing {returned} of {total} extracted rows."),
@@ -169,7 +195,7 @@ fn notice(returned: u64, total: u64) -> String {
     }
 }
 
-fn result(
+pub(crate) fn result(
     text: String,
     kind: ResultKind,
     info: &SystemInfo,

@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 /// The name of the argument that the core adds to tools that work on a resource.
 pub(crate) const RESOURCE_ID: &str = "resource_id";
 
+/// The name of the argument that the core adds to tools that make tables of the catalogue.
+pub(crate) const TABLES: &str = "tables";
+
 /// The input schema of a tool and the description at its root.
 #[derive(Clone, Debug)]
 pub(crate) struct InputSchema {

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use acp_protocol::JsonObject;
+use acp_protocol::error::ErrorCode;
 use acp_protocol::result::Header;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -10,12 +11,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::answer::Cost;
 use crate::arguments::RESOURCE_ID;
 use crate::clock::Clock;
 use crate::connector::Resource;
 use crate::credentials::{Credentials, Identity};
 use crate::error::{Error, Result};
+use crate::host_tables::{Host, HostTable};
 use crate::table::{ObjectTable, TableSettings, TableWriter};
+use crate::tables::Selection;
 
 /// One call of a tool: its resource, credentials and settings, and where to report.
 #[derive(Debug)]
@@ -27,6 +31,9 @@ pub struct Call {
     pub(crate) tables: TableSettings,
     pub(crate) reports: Mutex<Reports>,
     pub(crate) progress: Mutex<Progress>,
+    pub(crate) cost_limit_usd: f64,
+    pub(crate) selection: Option<Selection>,
+    pub(crate) host: Option<Host>,
 }
 
 /// What a tool said while it ran.
@@ -36,6 +43,7 @@ pub(crate) struct Reports {
     pub(crate) arguments: JsonObject,
     /// What was not fatal.
     pub(crate) warnings: Vec<String>,
+    pub(crate) cost: Cost,
 }
 
 /// How far a call is.
@@ -106,6 +114,53 @@ impl Call {
         }
     }
 
+    /// Whether anybody wants this table of the catalogue; a tool that makes several need not make the others. Tables that
+    /// are not in the catalogue are always wanted.
+    pub fn wants_table(&self, name: &str) -> bool {
+        self.selection.as_ref().is_none_or(|selection| selection.wants(name))
+    }
+
+    /// Gets a table of the host by the id that the model wrote into an argument marked `x-acp-input: table_ref`.
+    pub async fn read_table(&self, reference: &str) -> Result<HostTable> {
+        if reference.is_empty() {
+            return Err(Error::invalid_arguments(
+                "table_ref must not be empty. Use the id of a dataset or report of the host.",
+            ));
+        }
+        match &self.host {
+            Some(host) => host.read_table(reference).await,
+            None => Err(crate::host_tables::unsupported()),
+        }
+    }
+
+    /// The most this call may cost, in USD. A source that can bound its own cost should be given this as well.
+    pub fn cost_limit_usd(&self) -> f64 {
+        self.cost_limit_usd
+    }
+
+    /// Says what the call will cost, in USD, before anything is run that costs money. Above the limit that a person set, it
+    /// is an error that tells the model how to ask for less (9.2). `advice` names the ways this source has, such as
+    /// `fewer columns, shorter date range`.
+    pub fn check_cost(&self, estimate_usd: f64, advice: &str) -> Result<()> {
+        let estimate = if estimate_usd.is_finite() { (estimate_usd * 1e6).round() / 1e6 } else { f64::MAX };
+        lock(&self.reports).cost = Cost { estimate, actual: Some(0.0) };
+        if estimate_usd <= self.cost_limit_usd {
+            return Ok(());
+        }
+        let (cost, limit) = (dollars(estimate_usd), dollars(self.cost_limit_usd));
+        let message = format!(
+            "The query would cost about {cost} and the limit is {limit}. Narrow the query ({advice}) or ask the user to raise the limit."
+        );
+        Err(Error::new(ErrorCode::CostLimitExceeded, message)
+            .with_data("estimate_usd", estimate)
+            .with_data("limit_usd", self.cost_limit_usd))
+    }
+
+    /// Says what the call did cost, in USD; `None` when the source does not tell.
+    pub fn set_cost(&self, actual_usd: Option<f64>) {
+        lock(&self.reports).cost.actual = actual_usd.map(|actual| (actual * 1e6).round() / 1e6);
+    }
+
     /// Says something that the model should know before it trusts the numbers. The same sentence is kept once.
     pub fn warn(&self, warning: impl Into<String>) {
         let warning = warning.into();
@@ -123,10 +178,19 @@ impl Call {
     }
 }
 
+/// An amount as people read it: cents, or two digits that say something below a cent.
+fn dollars(amount: f64) -> String {
+    if amount <= 0.0 || amount >= 0.01 {
+        return format!("${amount:.2}");
+    }
+    let digits = (-amount.log10()).ceil() as usize + 1;
+    format!("${amount:.digits$}")
+}
+
 /// The error of a call without credentials (10.3).
 pub(crate) fn missing_credentials() -> Error {
     Error::new(
-        acp_protocol::error::ErrorCode::CredentialsMissing,
+        ErrorCode::CredentialsMissing,
         "This source needs credentials and none were set. The person has to add them in the host's settings of this source; they can't be passed as arguments.",
     )
 }

@@ -6,16 +6,18 @@ use std::time::Duration;
 use acp_protocol::autocontext::{BlockDescriptor, ResourceSummary, is_block_id};
 use acp_protocol::capability::{
     AutocontextDelivery, AutocontextInfo, CostInfo, CostModel, Defaults, ResourceIdInfo, ServerCapability,
+    TableCatalogEntry,
 };
 use acp_protocol::setup::{CredentialsSchema, SetupSchema};
 use acp_protocol::{ANNOTATION_URL, PROTOCOL_VERSION, TOOL_AUTOCONTEXT, TOOL_AUTOCONTEXT_DATA};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::arguments::RESOURCE_ID;
+use crate::arguments::{RESOURCE_ID, TABLES};
 use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::Result;
+use crate::tables::Catalogue;
 use crate::tool::{Tool, ToolEntry};
 
 /// What a connector publishes about itself (4.2).
@@ -86,6 +88,7 @@ pub struct Builder<S> {
     blocks: Vec<Block>,
     tools: Vec<ToolEntry>,
     clock: Clock,
+    catalogue: Catalogue,
 }
 
 /// A connector, ready to serve.
@@ -95,12 +98,20 @@ pub struct Connector {
     pub(crate) blocks: Vec<Block>,
     pub(crate) tools: Vec<ToolEntry>,
     pub(crate) clock: Clock,
+    pub(crate) catalogue: Catalogue,
 }
 
 impl Connector {
     /// Starts a declaration.
     pub fn builder<S: Source>(about: About, source: S) -> Builder<S> {
-        Builder { source: Arc::new(source), about, blocks: Vec::new(), tools: Vec::new(), clock: Clock::System }
+        Builder {
+            source: Arc::new(source),
+            about,
+            blocks: Vec::new(),
+            tools: Vec::new(),
+            clock: Clock::System,
+            catalogue: Catalogue::default(),
+        }
     }
 
     /// The capability published in `initialize` (4.2).
@@ -111,8 +122,8 @@ impl Connector {
             defaults: Defaults {
                 row_limit: about.row_limit,
                 cost_limit_usd: about.cost_limit_usd,
-                field_limit: None,
-                tables: None,
+                field_limit: self.catalogue.field_limit,
+                tables: self.catalogue.defaults.clone(),
             },
             credentials_schema: about.credentials.clone(),
             config_schema: about.config.clone(),
@@ -129,7 +140,7 @@ impl Connector {
                 .filter(|tool| tool.extraction)
                 .map(|tool| tool.spec.name.to_owned())
                 .collect(),
-            table_catalog: None,
+            table_catalog: Some(self.catalogue.entries.clone()).filter(|entries| !entries.is_empty()),
         }
     }
 
@@ -183,6 +194,23 @@ impl<S: Source> Builder<S> {
         self
     }
 
+    /// Declares the fields per row that the model sees of tables with a view: a sign to hosts that the connector has
+    /// such tables (4.2).
+    #[must_use]
+    pub fn field_limit(mut self, fields: u32) -> Self {
+        self.catalogue.field_limit = Some(fields);
+        self
+    }
+
+    /// Declares the tables that tools of several tables can make, and which of them are extracted when nobody asks for
+    /// others (`None`: all). The tools get the argument `tables` (8.7).
+    #[must_use]
+    pub fn table_catalog(mut self, entries: Vec<TableCatalogEntry>, defaults: Option<Vec<String>>) -> Self {
+        self.catalogue.entries = entries;
+        self.catalogue.defaults = defaults;
+        self
+    }
+
     /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -192,11 +220,16 @@ impl<S: Source> Builder<S> {
 
     /// Ends the declaration.
     pub fn build(self) -> Connector {
-        let Self { source, about, blocks, mut tools, clock } = self;
+        let Self { source, about, blocks, mut tools, clock, catalogue } = self;
         for tool in tools.iter_mut().filter(|tool| tool.spec.resource) {
             tool.input.add_first(RESOURCE_ID, resource_argument(&about));
         }
-        Connector { about, source: Box::new(source), blocks, tools, clock }
+        for tool in tools.iter_mut().filter(|tool| tool.extraction) {
+            if let Some(argument) = catalogue.argument(tool.spec.name) {
+                tool.input.add_first(TABLES, argument);
+            }
+        }
+        Connector { about, source: Box::new(source), blocks, tools, clock, catalogue }
     }
 }
 

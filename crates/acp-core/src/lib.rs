@@ -9,6 +9,7 @@
 //! tool, the tool pushes rows into a `table`, `answer` puts the three parts together, and
 //! the transport writes them.
 
+mod access;
 mod answer;
 mod arguments;
 mod autocontext;
@@ -22,6 +23,7 @@ mod credentials;
 mod dates;
 mod envelope;
 mod error;
+mod host_tables;
 mod http;
 mod links;
 mod log;
@@ -31,8 +33,10 @@ mod session;
 mod spool;
 mod stdio;
 mod table;
+mod tables;
 mod tool;
 
+pub use access::{Access, AccessMode, Operation};
 pub use call::Call;
 pub use cell::Cell;
 pub use cli::run;
@@ -41,5 +45,7 @@ pub use connector::{About, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};
 pub use dates::DateWindow;
 pub use error::{Error, Result};
+pub use host_tables::HostTable;
 pub use table::{ObjectTable, TableWriter};
+pub use tables::{NamedTable, Tables};
 pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::http::request::Parts;
 use bytes::Bytes;
 use memchr::memmem;
-use rmcp::model::RequestId;
+use rmcp::model::{Extensions, RequestId};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
@@ -87,11 +88,15 @@ pub(crate) struct AnswerTables {
     sent: Vec<Left>,
 }
 
-/// What the request of a call came with: over HTTP the transport says it, and stdio has files.
+/// Whether a request came over HTTP: its client need not be on this machine.
+pub(crate) fn over_http(request: &Extensions) -> bool {
+    request.get::<Parts>().is_some()
+}
+
 impl Handover {
-    pub(crate) fn of(request: &rmcp::model::Extensions) -> Self {
-        let http = request.get::<axum::http::request::Parts>();
-        http.and_then(|parts| parts.extensions.get()).cloned().unwrap_or(Self::File)
+    /// What the transport decided for a request. Stdio has files.
+    pub(crate) fn of(request: &Extensions) -> Self {
+        request.get::<Parts>().and_then(|parts| parts.extensions.get()).cloned().unwrap_or(Self::File)
     }
 }
 

@@ -23,14 +23,15 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use crate::answer::{Delivered, Facts};
-use crate::arguments::{InputSchema, RESOURCE_ID};
+use crate::answer::{Cost, Delivered, Facts};
+use crate::arguments::{InputSchema, RESOURCE_ID, TABLES};
 use crate::autocontext;
 use crate::cache::Memory;
 use crate::call::{Call, Progress, Reports, lock};
 use crate::connector::{Connector, Resource};
 use crate::error::{Error, Result};
-use crate::outgoing::{Handover, Outbox, OutgoingTables};
+use crate::host_tables::{self, Host};
+use crate::outgoing::{self, Handover, Outbox, OutgoingTables};
 use crate::session::{CallSettings, InForce, Settings};
 use crate::spool::TableFiles;
 use crate::table::{Keep, TableSettings};
@@ -153,6 +154,10 @@ impl Client {
         self.capability.as_ref().and_then(|capability| capability.host_tables).unwrap_or(false)
     }
 
+    fn multi_table(&self) -> bool {
+        self.capability.as_ref().and_then(|capability| capability.multi_table).unwrap_or(false)
+    }
+
     /// Who wants the whole table: a host that declared it, or that sent `_meta.acp` without declaring anything.
     fn keep(&self, meta: bool) -> Keep {
         match &self.capability {
@@ -169,6 +174,7 @@ struct Prepared {
     run: Run,
     call: Arc<Call>,
     settings: CallSettings,
+    multi_table: bool,
 }
 
 impl Server {
@@ -194,13 +200,14 @@ impl Server {
             Some(_) => return Err(ErrorData::invalid_params("acp/configure takes an object.", None)),
         };
         let about = &self.shared.connector.about;
-        let mut settings = Settings::read(&fields, about).map_err(|error| protocol_error(&error))?;
+        let catalogue = &self.shared.connector.catalogue;
+        let mut settings = Settings::read(&fields, about, catalogue).map_err(|error| protocol_error(&error))?;
         settings.check_credentials(about).map_err(|error| protocol_error(&error))?;
         // Whatever can fail is done before the session changes.
         settings.normalise_default(|id| self.shared.connector.source.resource(id).ok().map(|resource| resource.id));
         let mut session = lock(&self.settings);
         session.merge(settings);
-        let answer = session.in_force(about).configured();
+        let answer = session.in_force(about, catalogue).configured(catalogue);
         Ok(CustomResult::new(serde_json::to_value(answer).unwrap_or_default()))
     }
 
@@ -212,10 +219,11 @@ impl Server {
             tool: request.name.to_string(),
             resource_id: None,
             arguments: JsonObject::new(),
-            in_force: lock(&self.settings).in_force(&connector.about),
+            in_force: lock(&self.settings).in_force(&connector.about, &connector.catalogue),
             warnings: Vec::new(),
             started: Instant::now(),
             clock: connector.clock,
+            cost: Cost::default(),
         };
         let arguments = request.arguments.unwrap_or_default();
         let work = AssertUnwindSafe(self.dispatch(&request.name, arguments, context, &mut facts));
@@ -244,11 +252,11 @@ impl Server {
         if entry.is_none() && name != TOOL_AUTOCONTEXT && name != TOOL_AUTOCONTEXT_DATA {
             return Err(self.unknown_tool());
         }
-        let settings = CallSettings::read(context.meta.0.get(KEY), about)?;
+        let settings = CallSettings::read(context.meta.0.get(KEY), about, &connector.catalogue)?;
         facts.warnings.extend(settings.warnings.clone());
         let mut merged = lock(&self.settings).clone();
         merged.merge(settings.settings.clone());
-        facts.in_force = merged.in_force(about);
+        facts.in_force = merged.in_force(about, &connector.catalogue);
         match entry {
             None if name == TOOL_AUTOCONTEXT => self.autocontext(arguments, settings, facts).await,
             None => self.autocontext_data(arguments, facts),
@@ -277,16 +285,14 @@ impl Server {
         facts.arguments = entry.input.known_only(&arguments);
         arguments = entry.input.rename(arguments)?;
         let resource_id = if entry.spec.resource { take_resource_id(&mut arguments)? } else { None };
-        let arguments = entry.input.check(arguments)?;
+        let mut arguments = entry.input.check(arguments)?;
         facts.arguments.clone_from(&arguments);
+        let asked = take_tables(entry, &mut arguments);
         let link = entry.input.link(&arguments).map(str::to_owned);
         let run = entry.prepare(arguments.clone())?;
         let client = Client::of(context);
         if entry.input.reads_host_tables() && !client.host_tables() {
-            return Err(Error::new(
-                ErrorCode::HostTablesUnsupported,
-                "This tool reads a table from the host, and this client does not offer that. Use a tool that does not take a table_ref.",
-            ));
+            return Err(host_tables::unsupported());
         }
         let resource = match entry.spec.resource {
             true => Some(self.resource(resource_id.or(link), &facts.in_force)?),
@@ -302,8 +308,19 @@ impl Server {
         call.tables.inline_max_bytes = settings.inline_max_bytes;
         call.tables.keep = client.keep(settings.present);
         call.tables.handover = Handover::of(&context.extensions);
-        call.reports = Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings) });
-        Ok(Prepared { run, call: Arc::new(call), settings })
+        call.selection = connector
+            .catalogue
+            .select(asked.as_deref(), facts.in_force.tables.as_deref(), Some(entry.spec.name))
+            .filter(|_| entry.extraction);
+        if client.host_tables() {
+            let any_file = !outgoing::over_http(&context.extensions);
+            let (peer, tmp) = (context.peer.clone(), self.shared.files.directory.clone());
+            call.host = Some(Host { peer, call_id: settings.call_id.clone(), tmp, any_file });
+        }
+        call.reports =
+            Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings), cost: Cost::default() });
+        let multi_table = client.multi_table();
+        Ok(Prepared { run, call: Arc::new(call), settings, multi_table })
     }
 
     fn call(&self, resource: Option<Resource>, in_force: &InForce) -> Call {
@@ -322,6 +339,9 @@ impl Server {
             },
             reports: Mutex::default(),
             progress: Mutex::default(),
+            cost_limit_usd: in_force.cost_limit_usd,
+            selection: None,
+            host: None,
         }
     }
 
@@ -345,31 +365,35 @@ impl Server {
         context: &RequestContext<RoleServer>,
         facts: &mut Facts,
     ) -> Result<CallToolResult> {
-        let Prepared { run, call, settings } = prepared;
+        let Prepared { run, call, settings, multi_table } = prepared;
         let connector = &self.shared.connector;
         let outcome = self.watched(run(call.clone()), &call, context).await;
-        let outcome = match outcome {
-            Ok(Outcome::Extraction(extraction)) => {
-                let attached = autocontext::attach(connector, &self.shared.memory, &call, &settings).await;
-                Ok((Some((extraction, attached)), Value::Null))
+        let attached = match &outcome {
+            Ok(Outcome::Extraction(_) | Outcome::Tables(_)) => {
+                autocontext::attach(connector, &self.shared.memory, &call, &settings).await
             }
-            Ok(Outcome::Info(value)) => Ok((None, value)),
-            Err(error) => Err(error),
+            _ => None,
         };
         let reports = std::mem::take(&mut *lock(&call.reports));
         facts.arguments = reports.arguments;
         facts.warnings = reports.warnings;
+        facts.cost = reports.cost;
         let outcome = outcome?;
         if let Some(resource) = &call.resource {
             self.shared.memory.used(&call.identity(), &resource.id);
         }
+        let today = connector.clock.today(&TimeZone::system());
+        let handover = &call.tables.handover;
+        let delivered = Delivered { tables: &self.outgoing, request: &context.id, handover };
+        let selection = call.selection.as_ref();
         match outcome {
-            (Some((extraction, attached)), _) => {
-                let today = connector.clock.today(&TimeZone::system());
-                let delivered = Delivered { tables: &self.outgoing, request: &context.id };
-                facts.extraction(*extraction, today, attached, &delivered)
+            Outcome::Info(value) => Ok(facts.plain(ResultKind::Info, &value, false)),
+            Outcome::Extraction(extraction) => facts.extraction(*extraction, today, attached, &delivered, None, None),
+            Outcome::Tables(tables) if multi_table => facts.tables(*tables, selection, today, attached, &delivered),
+            Outcome::Tables(tables) => {
+                let empty = call.table(Vec::new())?;
+                facts.main_table(*tables, selection, today, attached, &delivered, empty)
             }
-            (None, value) => Ok(facts.plain(ResultKind::Info, &value, false)),
         }
     }
 
@@ -463,6 +487,17 @@ impl Server {
         }
         Ok(facts.plain(ResultKind::Autocontext, &delivery.blocks, delivery.cached))
     }
+}
+
+/// Takes the selection of tables out of the arguments, where the core put that argument there.
+fn take_tables(entry: &ToolEntry, arguments: &mut JsonObject) -> Option<Vec<String>> {
+    if !entry.extraction
+        || !entry.input.properties().get(TABLES).is_some_and(|argument| argument["uniqueItems"] == true)
+    {
+        return None;
+    }
+    let names = arguments.shift_remove(TABLES)?;
+    Some(names.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
 /// The error for code that panicked.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::connector::About;
 use crate::credentials::Credentials;
 use crate::error::{Error, Result};
+use crate::tables::Catalogue;
 
 /// Values of one level; `None` is "not set here". The inner `Option` is a value that was set to nothing.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,7 @@ pub(crate) struct Settings {
     row_limit: Option<u32>,
     cost_limit_usd: Option<f64>,
     field_limit: Option<u32>,
+    tables: Option<Vec<String>>,
     credentials: Option<Option<Credentials>>,
     config: JsonObject,
     default_resource_id: Option<Option<String>>,
@@ -31,6 +33,7 @@ pub(crate) struct CallSettings {
     pub(crate) autocontext_blocks: Vec<String>,
     pub(crate) sampling: Sampling,
     pub(crate) inline_max_bytes: u64,
+    pub(crate) call_id: Option<String>,
     /// Whether the call had a `_meta.acp` at all.
     pub(crate) present: bool,
     pub(crate) warnings: Vec<String>,
@@ -42,6 +45,8 @@ pub(crate) struct InForce {
     pub(crate) row_limit: u32,
     pub(crate) cost_limit_usd: f64,
     pub(crate) field_limit: u32,
+    /// What the host selected of the table catalogue.
+    pub(crate) tables: Option<Vec<String>>,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) config: JsonObject,
     pub(crate) default_resource_id: Option<String>,
@@ -49,7 +54,7 @@ pub(crate) struct InForce {
 
 impl Settings {
     /// Reads the fields of `acp/configure`; unknown ones are ignored. Nothing is read from a set with an error in it.
-    pub(crate) fn read(fields: &JsonObject, about: &About) -> Result<Self> {
+    pub(crate) fn read(fields: &JsonObject, about: &About, catalogue: &Catalogue) -> Result<Self> {
         Ok(Self {
             row_limit: fields.get("row_limit").map(|value| limit("row_limit", value, 0, MAX_ROW_LIMIT)).transpose()?,
             cost_limit_usd: fields.get("cost_limit_usd").map(cost_limit).transpose()?,
@@ -57,6 +62,7 @@ impl Settings {
                 .get("field_limit")
                 .map(|value| limit("field_limit", value, 1, MAX_FIELD_LIMIT))
                 .transpose()?,
+            tables: catalogue.read(fields.get("tables"))?,
             credentials: fields.get("credentials").map(credentials).transpose()?,
             config: fields.get("config").map(|value| config(value, about)).transpose()?.unwrap_or_default(),
             default_resource_id: fields.get("default_resource_id").map(default_resource).transpose()?,
@@ -68,6 +74,7 @@ impl Settings {
         self.row_limit = later.row_limit.or(self.row_limit);
         self.cost_limit_usd = later.cost_limit_usd.or(self.cost_limit_usd);
         self.field_limit = later.field_limit.or(self.field_limit);
+        self.tables = later.tables.or(self.tables.take());
         self.credentials = later.credentials.or(self.credentials.take());
         self.default_resource_id = later.default_resource_id.or(self.default_resource_id.take());
         for (key, value) in later.config {
@@ -98,7 +105,7 @@ impl Settings {
     }
 
     /// What is in force at this level.
-    pub(crate) fn in_force(&self, about: &About) -> InForce {
+    pub(crate) fn in_force(&self, about: &About, catalogue: &Catalogue) -> InForce {
         let mut config: JsonObject = about
             .config
             .iter()
@@ -109,7 +116,8 @@ impl Settings {
         InForce {
             row_limit: self.row_limit.unwrap_or(about.row_limit),
             cost_limit_usd: self.cost_limit_usd.unwrap_or(about.cost_limit_usd),
-            field_limit: self.field_limit.unwrap_or(DEFAULT_FIELD_LIMIT),
+            field_limit: self.field_limit.or(catalogue.field_limit).unwrap_or(DEFAULT_FIELD_LIMIT),
+            tables: self.tables.clone(),
             credentials: self.credentials.clone().flatten(),
             config,
             default_resource_id: self.default_resource_id.clone().flatten(),
@@ -119,14 +127,16 @@ impl Settings {
 
 impl InForce {
     /// The answer of `acp/configure`.
-    pub(crate) fn configured(&self) -> ConfigureResult {
+    pub(crate) fn configured(&self, catalogue: &Catalogue) -> ConfigureResult {
         ConfigureResult {
             ok: true,
             effective: Effective {
                 row_limit: self.row_limit,
                 cost_limit_usd: self.cost_limit_usd,
                 field_limit: self.field_limit,
-                tables: None,
+                tables: catalogue
+                    .select(None, self.tables.as_deref(), None)
+                    .map(|selection| selection.selected().to_vec()),
                 has_credentials: self.credentials.is_some(),
                 default_resource_id: self.default_resource_id.clone(),
             },
@@ -150,7 +160,7 @@ impl InForce {
 
 impl CallSettings {
     /// Reads `_meta.acp`; absent and `null` mean no values. Unknown fields are ignored.
-    pub(crate) fn read(meta: Option<&Value>, about: &About) -> Result<Self> {
+    pub(crate) fn read(meta: Option<&Value>, about: &About, catalogue: &Catalogue) -> Result<Self> {
         let fields = match meta {
             None | Some(Value::Null) => return Ok(Self { inline_max_bytes: INLINE_MAX_BYTES, ..Self::default() }),
             Some(Value::Object(fields)) => fields,
@@ -171,12 +181,13 @@ impl CallSettings {
                 Sampling::Head
             }
         };
-        let mut settings = Settings::read(fields, about)?;
+        let mut settings = Settings::read(fields, about, catalogue)?;
         // A null takes back this level's value, and this level has none yet.
         settings.config.retain(|_, value| !value.is_null());
         Ok(Self {
             settings,
             session_id: text("session_id"),
+            call_id: text("call_id"),
             autocontext_delivered: fields.get("autocontext_delivered").and_then(Value::as_bool),
             autocontext_blocks: fields
                 .get("autocontext_blocks")

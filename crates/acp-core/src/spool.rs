@@ -104,6 +104,11 @@ impl Spool {
         }
     }
 
+    /// Rows so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// Adds one row: a JSON object without line breaks.
     pub(crate) fn push(&mut self, row: &[u8]) -> io::Result<()> {
         self.bytes += row.len() as u64 + u64::from(self.rows > 0);

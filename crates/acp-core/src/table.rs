@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use acp_protocol::MODEL_ROWS_SINGLE;
 use acp_protocol::result::{ColumnType, Header};
 use acp_protocol::session::Sampling;
 use serde_json::value::RawValue;
@@ -30,6 +31,13 @@ pub(crate) struct TableSettings {
     pub(crate) files: TableFiles,
     /// How a table beyond the inline limit gets to who wants it.
     pub(crate) handover: Handover,
+}
+
+impl TableSettings {
+    /// The most rows of a table that an answer can show: how many it is depends on the other tables of the answer.
+    fn most_shown(&self) -> usize {
+        MODEL_ROWS_SINGLE.max(self.row_limit as usize)
+    }
 }
 
 /// Who wants the whole table.
@@ -74,7 +82,6 @@ pub(crate) struct FinishedTable {
     pub(crate) sample: Vec<Box<RawValue>>,
     pub(crate) totals: Option<Box<RawValue>>,
     pub(crate) place: Place,
-    pub(crate) handover: Handover,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -121,7 +128,7 @@ impl TableWriter {
             column.write(&mut self.row, *cell);
         }
         self.row.extend_from_slice(if cells.is_empty() { b"{}" } else { b"}" });
-        if self.settings.sampling == Sampling::Head && self.head.len() < self.settings.row_limit as usize {
+        if self.settings.sampling == Sampling::Head && self.head.len() < self.settings.most_shown() {
             self.head.push(raw(String::from_utf8_lossy(&self.row).into_owned())?);
         }
         self.spool.push(&self.row).map_err(|error| cannot_store(&self.settings, &error))
@@ -149,7 +156,13 @@ impl TableWriter {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<FinishedTable> {
+    /// Rows so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.spool.rows()
+    }
+
+    /// Completes the table, of which the model is shown `shown` rows.
+    pub(crate) fn finish(self, shown: usize) -> Result<FinishedTable> {
         let settings = self.settings;
         let mut warnings: Vec<String> = self.columns.iter().flat_map(Column::warnings).collect();
         let mut spooled = self.spool.finish().map_err(|error| cannot_store(&settings, &error))?;
@@ -157,9 +170,9 @@ impl TableWriter {
             warnings.push(format!("The table is delivered inline, because no file could be written ({reason})."));
         }
         let sample = match settings.sampling {
-            Sampling::Head => self.head,
+            Sampling::Head => self.head.into_iter().take(shown).collect(),
             Sampling::Spread => spooled
-                .rows_at(&spread(spooled.rows, settings.row_limit.into()))
+                .rows_at(&spread(spooled.rows, shown as u64))
                 .map_err(|error| cannot_store(&settings, &error))?
                 .into_iter()
                 .map(raw)
@@ -171,8 +184,7 @@ impl TableWriter {
             Keep::Inline if matches!(spooled.place, Place::Memory(_)) => spooled.place,
             Keep::Inline | Keep::Nothing => Place::Nowhere,
         };
-        let (rows, totals, handover) = (spooled.rows, self.totals, settings.handover);
-        Ok(FinishedTable { headers, rows, sample, totals, place, handover, warnings })
+        Ok(FinishedTable { headers, rows: spooled.rows, sample, totals: self.totals, place, warnings })
     }
 }
 
@@ -305,7 +317,7 @@ impl ObjectTable {
 }
 
 /// The fields of a JSON object in their order; values are not parsed.
-fn fields(row: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>> {
+pub(crate) fn fields(row: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>> {
     struct Fields;
     impl<'de> serde::de::Visitor<'de> for Fields {
         type Value = Vec<(Cow<'de, str>, &'de RawValue)>;

@@ -14,13 +14,14 @@ use crate::arguments::InputSchema;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::table::TableWriter;
+use crate::tables::Tables;
 
 /// A tool. Its fields are the arguments, its doc comments are what the model reads, and [`Tool::SPEC`] says the rest,
 /// so that a tool without a title, hints or a decision about resources does not compile.
 pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// The source it talks to.
     type Source: Send + Sync + 'static;
-    /// [`Extraction`] for a table, [`Info`] for anything else.
+    /// [`Extraction`] for a table, [`Tables`] for several, [`Info`] for anything else.
     type Answer: Answer;
     /// What the struct itself can't say.
     const SPEC: ToolSpec;
@@ -115,9 +116,9 @@ impl Extraction {
 #[derive(Debug)]
 pub struct Info(pub Value);
 
-/// What a tool answers with: [`Extraction`] or [`Info`].
+/// What a tool answers with: [`Extraction`], [`Tables`] or [`Info`].
 pub trait Answer: sealed::Sealed + Send {
-    /// Whether it is a table.
+    /// Whether it is data.
     #[doc(hidden)]
     const EXTRACTION: bool;
     #[doc(hidden)]
@@ -128,6 +129,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Extraction {}
     impl Sealed for super::Info {}
+    impl Sealed for crate::tables::Tables {}
 }
 
 /// Either kind of answer.
@@ -135,6 +137,7 @@ mod sealed {
 #[derive(Debug)]
 pub enum Outcome {
     Extraction(Box<Extraction>),
+    Tables(Box<Tables>),
     Info(Value),
 }
 
@@ -142,6 +145,13 @@ impl Answer for Extraction {
     const EXTRACTION: bool = true;
     fn into_outcome(self) -> Outcome {
         Outcome::Extraction(Box::new(self))
+    }
+}
+
+impl Answer for Tables {
+    const EXTRACTION: bool = true;
+    fn into_outcome(self) -> Outcome {
+        Outcome::Tables(Box::new(self))
     }
 }
 

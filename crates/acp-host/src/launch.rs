@@ -13,7 +13,7 @@ use crate::client::{Client, ClientError, ClientOptions};
 use crate::package::Package;
 
 /// How long a server may take to end once its input is closed.
-const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+const EXIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the server inherits of this process's environment. Whatever is chosen, the variables of `acp.json` and those
 /// given to [`Launch::variable`] come on top.

@@ -42,19 +42,19 @@ pub(crate) struct RunReport {
     /// Conditions that must all hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dimension_filters: Vec<DimensionFilter>,
-    /// Conditions on metrics of the finished rows.
+    /// Conditions on finished rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     metric_filters: Vec<MetricFilter>,
-    /// Order of the rows. Default: first metric, largest first.
+    /// Default: first metric, largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     order_by: Vec<OrderBy>,
-    /// Most rows to extract. Default: all.
+    /// Most rows. Default: all.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
     /// Keep rows whose metrics are all 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keep_empty_rows: bool,
-    /// Currency of amounts, such as EUR. Default: the property's.
+    /// Currency, such as EUR. Default: the property's.
     currency_code: Option<String>,
 }
 

@@ -1,0 +1,282 @@
+//! Tables of the host: `acp/read_table`, by which a tool gets rows that the model only names (8.8).
+
+use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acp_protocol::error::ErrorCode;
+use acp_protocol::result::{Header, TableFormat};
+use acp_protocol::session::ReadTableParams;
+use acp_protocol::{JsonObject, METHOD_READ_TABLE};
+use rmcp::model::{ClientResult, CustomRequest, ServerRequest};
+use rmcp::service::{PeerRequestOptions, ServiceError};
+use rmcp::{Peer, RoleServer};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// How long a host may take to hand over a table.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The way to the host, for the length of one call.
+pub(crate) struct Host {
+    pub(crate) peer: Peer<RoleServer>,
+    /// What the host called this call, to be repeated.
+    pub(crate) call_id: Option<String>,
+    /// Files in here are ours to remove.
+    pub(crate) tmp: PathBuf,
+    /// Whether the host may name any other file too. It runs this process over stdio; over HTTP it may be anybody.
+    pub(crate) any_file: bool,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Host").field("call_id", &self.call_id).finish_non_exhaustive()
+    }
+}
+
+/// A table of the host: its columns, and its rows wherever they are.
+#[derive(Debug)]
+pub struct HostTable {
+    headers: Vec<Header>,
+    row_count: u64,
+    rows: Rows,
+}
+
+#[derive(Debug)]
+enum Rows {
+    Inline(Vec<JsonObject>),
+    File { path: PathBuf, remove: bool },
+}
+
+/// The answer of a host as it comes.
+#[derive(Deserialize)]
+struct Reply {
+    format: TableFormat,
+    #[serde(default)]
+    row_count: Option<u64>,
+    headers: Vec<Header>,
+    #[serde(default)]
+    table: Option<Vec<JsonObject>>,
+    #[serde(default)]
+    table_uri: Option<String>,
+}
+
+impl Host {
+    /// Asks the host for a table. It must run in the task of the call: over HTTP the request finds its stream from there.
+    pub(crate) async fn read_table(&self, reference: &str) -> Result<HostTable> {
+        let params = ReadTableParams { reference: reference.to_owned(), call_id: self.call_id.clone() };
+        let params = serde_json::to_value(params).unwrap_or_default();
+        let request = ServerRequest::CustomRequest(CustomRequest::new(METHOD_READ_TABLE, Some(params)));
+        let handle = self
+            .peer
+            .send_request_with_option(request, PeerRequestOptions::with_timeout(PATIENCE))
+            .await
+            .map_err(refused)?;
+        let reply = match handle.await_response().await.map_err(refused)? {
+            ClientResult::CustomResult(reply) => reply.0,
+            // A reply that happens to look like another kind of result.
+            other => serde_json::to_value(&other).unwrap_or_default(),
+        };
+        self.table(reply)
+    }
+
+    fn table(&self, reply: Value) -> Result<HostTable> {
+        let reply: Reply =
+            serde_json::from_value(reply).map_err(|_| malformed("it does not have the form of a table"))?;
+        let (rows, found) = match (reply.format, reply.table, reply.table_uri) {
+            (TableFormat::Inline, Some(table), _) => {
+                let found = table.len() as u64;
+                (Rows::Inline(table), Some(found))
+            }
+            (TableFormat::File, _, Some(uri)) => {
+                let path = file_path(&uri).ok_or_else(|| malformed("table_uri is not the address of a local file"))?;
+                let remove = is_inside(&path, &self.tmp);
+                if !remove && !self.any_file {
+                    return Err(malformed("over HTTP, rows come inline or in a file in ACP_TMP_DIR"));
+                }
+                (Rows::File { path, remove }, None)
+            }
+            _ => return Err(malformed("it has no rows")),
+        };
+        if found.zip(reply.row_count).is_some_and(|(found, announced)| found != announced) {
+            return Err(malformed("it does not have as many rows as it says"));
+        }
+        let row_count = reply.row_count.or(found).unwrap_or_default();
+        Ok(HostTable { headers: reply.headers, row_count, rows })
+    }
+}
+
+impl HostTable {
+    /// Its columns.
+    pub fn headers(&self) -> &[Header] {
+        &self.headers
+    }
+
+    /// How many rows the host announces.
+    pub fn row_count(&self) -> u64 {
+        self.row_count
+    }
+
+    /// Hands over every row, with a value for each column and `null` where the host left one out. A file is read row by
+    /// row; one that lies in `ACP_TMP_DIR` was written for us and is removed afterwards.
+    pub fn for_each(self, mut each: impl FnMut(&JsonObject) -> Result<()>) -> Result<()> {
+        let Self { headers, row_count, rows } = self;
+        let mut complete = |mut row: JsonObject| {
+            for header in &headers {
+                row.entry(header.name.clone()).or_insert(Value::Null);
+            }
+            each(&row)
+        };
+        match rows {
+            Rows::Inline(rows) => rows.into_iter().try_for_each(complete),
+            Rows::File { path, remove } => {
+                let read = read_file(&path, &mut complete);
+                if remove {
+                    let _ = std::fs::remove_file(&path);
+                }
+                match read? {
+                    found if found == row_count => Ok(()),
+                    _ => Err(malformed("its file does not have as many rows as it says")),
+                }
+            }
+        }
+    }
+}
+
+fn read_file(path: &Path, each: &mut dyn FnMut(JsonObject) -> Result<()>) -> Result<u64> {
+    struct Elements<'a> {
+        each: &'a mut dyn FnMut(JsonObject) -> Result<()>,
+        failure: &'a mut Option<Error>,
+    }
+    impl<'de> Visitor<'de> for Elements<'_> {
+        type Value = u64;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an array of rows")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<u64, A::Error> {
+            let mut count = 0;
+            while let Some(row) = rows.next_element::<JsonObject>()? {
+                count += 1;
+                if let Err(error) = (self.each)(row) {
+                    *self.failure = Some(error);
+                    return Err(serde::de::Error::custom("the row was refused"));
+                }
+            }
+            Ok(count)
+        }
+    }
+    impl<'de> DeserializeSeed<'de> for Elements<'_> {
+        type Value = u64;
+
+        fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+            deserializer.deserialize_seq(self)
+        }
+    }
+    let file = File::open(path).map_err(|_| malformed("its file can't be opened"))?;
+    let mut failure = None;
+    let mut deserializer = serde_json::Deserializer::from_reader(BufReader::new(file));
+    let count = Elements { each, failure: &mut failure }.deserialize(&mut deserializer);
+    match (failure, count) {
+        (Some(error), _) => Err(error),
+        (None, Err(_)) => Err(malformed("its file is not a JSON array of rows")),
+        (None, Ok(count)) => Ok(count),
+    }
+}
+
+/// The path of a `file://` address without a foreign host.
+fn file_path(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file://")?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut at = path.bytes();
+    if !path.starts_with('/') {
+        return None;
+    }
+    while let Some(byte) = at.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [at.next()?, at.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            byte => byte,
+        });
+    }
+    let text = String::from_utf8(bytes).ok()?;
+    // `/C:/…` is how a Windows path stands in an address.
+    let windows = text.as_bytes().get(2) == Some(&b':');
+    Some(PathBuf::from(if windows { text[1..].to_owned() } else { text }))
+}
+
+fn is_inside(path: &Path, folder: &Path) -> bool {
+    matches!((path.canonicalize(), folder.canonicalize()), (Ok(path), Ok(folder)) if path.starts_with(&folder))
+}
+
+/// What the host's refusal means for the call. Only the codes of `acp/read_table` are taken as they are: hosts that don't
+/// know the method answer in several ways.
+fn refused(error: ServiceError) -> Error {
+    let ServiceError::McpError(error) = error else {
+        return match error {
+            ServiceError::Timeout { .. } => Error::upstream(
+                "The host did not hand over the table in time. Try again; if it stays, the table may be too large for the host.",
+            ),
+            _ => Error::upstream("The host could not be asked for the table. Try again."),
+        };
+    };
+    let message = error.message.trim();
+    let said = |fallback: &str| if message.is_empty() { fallback.to_owned() } else { message.to_owned() };
+    match i64::from(error.code.0) {
+        -32601 | -32020 => unsupported(),
+        -32021 => {
+            Error::new(ErrorCode::TableNotFound, said("The host has no table of that id. Use the id of another one."))
+        }
+        -32022 => Error::new(
+            ErrorCode::TableTruncated,
+            said("The host only holds a sample of that table. Use the id of the dataset it was made from."),
+        ),
+        code => Error::upstream(format!(
+            "The host could not hand over the table ({code}). Try again, or use another table."
+        )),
+    }
+}
+
+/// The error for a client that offers no tables.
+pub(crate) fn unsupported() -> Error {
+    Error::new(
+        ErrorCode::HostTablesUnsupported,
+        "This tool reads a table from the host, and this client does not offer that. Use a tool that does not take a table_ref.",
+    )
+}
+
+fn malformed(what: &str) -> Error {
+    Error::upstream(format!(
+        "The host's table can't be used: {what}. Use another table, or report this to the maker of the host."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_local_files_are_read() {
+        for (uri, path) in [
+            ("file:///tmp/a%20b.json", Some("/tmp/a b.json")),
+            ("file://localhost/tmp/x", Some("/tmp/x")),
+            ("file:///C:/Temp/x.json", Some("C:/Temp/x.json")),
+            ("file://server/share/x", None),
+            ("https://x/y", None),
+            ("/tmp/x", None),
+            ("file:///tmp/%zz", None),
+            ("file:///tmp/%f", None),
+        ] {
+            assert_eq!(file_path(uri), path.map(PathBuf::from), "{uri}");
+        }
+    }
+}
