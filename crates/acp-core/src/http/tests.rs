@@ -141,6 +141,29 @@ impl Tool for Who {
     }
 }
 
+/// Counts the rows of a host's table.
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+struct Count {
+    /// Which table.
+    #[schemars(extend("x-acp-input" = "table_ref"))]
+    table_ref: String,
+}
+
+impl Tool for Count {
+    type Source = Fixture;
+    type Answer = Info;
+    const SPEC: ToolSpec = spec("count", false);
+
+    async fn run(self, _: &Fixture, call: &Call) -> Result<Info> {
+        let mut rows = 0;
+        call.read_table(&self.table_ref).await?.for_each(|_| {
+            rows += 1;
+            Ok(())
+        })?;
+        Ok(Info(json!({"rows": rows})))
+    }
+}
+
 fn connector(fixture: Fixture) -> Connector {
     let credentials: CredentialsSchema = serde_json::from_value(json!({"oneOf": [{
         "type": "object", "title": "Key", "required": ["type", "key"],
@@ -169,7 +192,13 @@ fn connector(fixture: Fixture) -> Connector {
         cost_model: CostModel::Free,
         cost_description: "Free.",
     };
-    Connector::builder(about, fixture).tool::<Rows>().tool::<Wait>().tool::<Boom>().tool::<Who>().build()
+    Connector::builder(about, fixture)
+        .tool::<Rows>()
+        .tool::<Wait>()
+        .tool::<Boom>()
+        .tool::<Who>()
+        .tool::<Count>()
+        .build()
 }
 
 struct Running {
@@ -306,7 +335,7 @@ impl Client {
     }
 
     async fn initialize(&mut self) -> Reply {
-        let acp = json!({"version": "1.0", "stores_system_data": true});
+        let acp = json!({"version": "1.0", "stores_system_data": true, "host_tables": true});
         let params = json!({"protocolVersion": "2025-11-25", "clientInfo": {"name": "test", "version": "1"},
             "capabilities": {"experimental": {"acp": acp}}});
         let answer = self.request(0, "initialize", params).await;
@@ -675,4 +704,35 @@ async fn tables_find_their_places_whatever_the_chunks() {
     let written = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     let expected = format!("data: {{\"a\":{},\"b\":{}}}\n\ndata: \"acp-table-", table(5, 2), table(0, 9000));
     assert!(written == expected.as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_hosts_come_inline_or_from_the_given_folder() {
+    let server = start(Start { folder: true, ..Start::default() }).await;
+    let client = server.client().begun().await;
+    let header = json!([{"name": "a", "type": "integer"}]);
+    let file = |path: &Path| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "[{\"a\":1},{\"a\":2}]").unwrap();
+        let uri = format!("file://{}", path.display());
+        json!({"format": "file", "row_count": 2, "headers": header, "table_uri": uri})
+    };
+    let inside = file(&server.folder.path().join("tables/given.json"));
+    let outside = file(&server.folder.path().join("other.json"));
+    let inline = json!({"format": "inline", "row_count": 1, "headers": header, "table": [{"a": 1}]});
+    for (number, (table, said)) in
+        [(inline, "rows\\\":1"), (inside, "rows\\\":2"), (outside, "ACP_TMP_DIR")].into_iter().enumerate()
+    {
+        let params = json!({"name": "count", "arguments": {"table_ref": "t"}, "_meta": {"acp": {}}});
+        let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}).to_string();
+        let mut answer = client.post(call).send().await.unwrap();
+        let mut seen = String::new();
+        while !seen.contains("acp/read_table") {
+            seen.push_str(std::str::from_utf8(&answer.chunk().await.unwrap().unwrap()).unwrap());
+        }
+        let reply = json!({"jsonrpc": "2.0", "id": number, "result": table});
+        assert_eq!(client.send(reply.to_string()).await.status, 202);
+        let rest = answer.text().await.unwrap();
+        assert!(rest.contains(said), "{said}: {rest}");
+    }
 }
