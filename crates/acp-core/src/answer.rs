@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::autocontext::Delivery;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::outgoing::OutgoingTables;
+use crate::outgoing::{Handover, OutgoingTables, Text};
 use crate::session::InForce;
-use crate::spool::{Place, file_uri};
+use crate::spool::Place;
 use crate::table::FinishedTable;
 use crate::tool::Extraction;
 
@@ -51,6 +51,7 @@ impl Default for Cost {
 pub(crate) struct Delivered<'a> {
     pub(crate) tables: &'a OutgoingTables,
     pub(crate) request: &'a RequestId,
+    pub(crate) handover: &'a Handover,
 }
 
 impl Facts {
@@ -163,17 +164,24 @@ pub(crate) fn text_of(response: &impl Serialize) -> Result<String> {
 
 /// Where a table is for the host: its format, and the key and value under which it stands. `None` when nobody wants it.
 pub(crate) fn deliver(place: Place, delivered: &Delivered<'_>) -> Result<Option<(DataFormat, &'static str, Value)>> {
-    Ok(match place {
-        Place::Nowhere => None,
-        Place::File(file) => {
-            let path = delivered.tables.add_file(delivered.request, file).map_err(|error| {
+    let Delivered { tables, request, handover } = delivered;
+    Ok(match (place, handover) {
+        (Place::Nowhere, _) => None,
+        (rows @ Place::Memory(_), _) => {
+            let text = Text::Memory(rows.into_inline().unwrap_or_default());
+            Some((DataFormat::Inline, "table", tables.add_inline(request, text)))
+        }
+        (Place::File(file), Handover::Inline) => {
+            Some((DataFormat::Inline, "table", tables.add_inline(request, Text::File(file))))
+        }
+        (Place::File(file), Handover::Link(maker)) => {
+            Some((DataFormat::File, "table_uri", tables.add_link(request, file, maker)))
+        }
+        (Place::File(file), Handover::File) => {
+            let uri = tables.add_file(request, file).map_err(|error| {
                 Error::upstream(format!("The file of the table could not be kept: {error}. Run the call again."))
             })?;
-            Some((DataFormat::File, "table_uri", json!(file_uri(&path))))
-        }
-        in_memory @ Place::Memory(_) => {
-            let json = in_memory.into_inline().unwrap_or_default();
-            Some((DataFormat::Inline, "table", delivered.tables.add_inline(delivered.request, json)))
+            Some((DataFormat::File, "table_uri", uri))
         }
     })
 }

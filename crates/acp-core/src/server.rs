@@ -31,7 +31,7 @@ use crate::call::{Call, Progress, Reports, lock};
 use crate::connector::{Connector, Resource};
 use crate::error::{Error, Result};
 use crate::host_tables::{self, Host};
-use crate::outgoing::OutgoingTables;
+use crate::outgoing::{self, Handover, Outbox, OutgoingTables};
 use crate::session::{CallSettings, InForce, Settings};
 use crate::spool::TableFiles;
 use crate::table::{Keep, TableSettings};
@@ -184,6 +184,11 @@ impl Server {
         Self { shared, settings: Arc::default(), outgoing: Arc::default() }
     }
 
+    /// A new session of a transport that many share.
+    pub(crate) fn in_outbox(shared: Arc<Shared>, outbox: Arc<Outbox>) -> Self {
+        Self { shared, settings: Arc::default(), outgoing: Arc::new(OutgoingTables::in_outbox(outbox)) }
+    }
+
     /// The tables of this session's answers, for the transport.
     pub(crate) fn outgoing_tables(&self) -> Arc<OutgoingTables> {
         self.outgoing.clone()
@@ -306,13 +311,15 @@ impl Server {
         call.tables.sampling = settings.sampling;
         call.tables.inline_max_bytes = settings.inline_max_bytes;
         call.tables.keep = client.keep(settings.present);
+        call.tables.handover = Handover::of(&context.extensions);
         call.selection = connector
             .catalogue
             .select(asked.as_deref(), facts.in_force.tables.as_deref(), Some(entry.spec.name))
             .filter(|_| entry.extraction);
         if client.host_tables() {
+            let any_file = !outgoing::over_http(&context.extensions);
             let (peer, tmp) = (context.peer.clone(), self.shared.files.directory.clone());
-            call.host = Some(Host { peer, call_id: settings.call_id.clone(), tmp });
+            call.host = Some(Host { peer, call_id: settings.call_id.clone(), tmp, any_file });
         }
         call.reports =
             Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings), cost: Cost::default() });
@@ -332,6 +339,7 @@ impl Server {
                 inline_max_bytes: acp_protocol::INLINE_MAX_BYTES,
                 keep: Keep::Nothing,
                 files: self.shared.files.clone(),
+                handover: Handover::File,
             },
             reports: Mutex::default(),
             progress: Arc::default(),
@@ -380,7 +388,8 @@ impl Server {
             self.shared.memory.used(&call.identity(), &resource.id);
         }
         let today = connector.clock.today(&TimeZone::system());
-        let delivered = Delivered { tables: &self.outgoing, request: &context.id };
+        let handover = &call.tables.handover;
+        let delivered = Delivered { tables: &self.outgoing, request: &context.id, handover };
         let selection = call.selection.as_ref();
         let (attached, mark) = attached.unzip();
         let answer = match outcome {
