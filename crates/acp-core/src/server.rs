@@ -45,7 +45,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// What the sessions of a process share.
 pub(crate) struct Shared {
     connector: Connector,
-    memory: Memory,
+    memory: Arc<Memory>,
     files: TableFiles,
     info: ServerConfig,
     tools: Vec<Tool>,
@@ -72,6 +72,7 @@ pub(crate) struct Folders {
 
 impl Shared {
     pub(crate) fn new(connector: Connector, folders: Folders) -> Self {
+        let shared_place = folders.tmp.is_none();
         let directory = folders.tmp.unwrap_or_else(|| std::env::temp_dir().join("acp-results"));
         let autocontext_input = autocontext::input(&connector);
         let autocontext_data_input = autocontext::data_input(&connector);
@@ -82,8 +83,8 @@ impl Shared {
         ];
         tools.extend(reserved.map(|(name, title, input, hints)| tool(name, title, &input.description, input, hints)));
         Self {
-            memory: Memory::new(connector.clock, folders.cache),
-            files: TableFiles { directory, prefix: connector.about.name.to_owned() },
+            memory: Arc::new(Memory::new(connector.clock, folders.cache)),
+            files: TableFiles { directory, shared_place, prefix: connector.about.name.to_owned() },
             info: server_info(&connector),
             tools,
             autocontext_input,
@@ -172,7 +173,7 @@ impl Client {
 /// A call that passed every check that needs no source.
 struct Prepared {
     run: Run,
-    call: Arc<Call>,
+    call: Call,
     settings: CallSettings,
     multi_table: bool,
 }
@@ -226,7 +227,9 @@ impl Server {
             cost: Cost::default(),
         };
         let arguments = request.arguments.unwrap_or_default();
-        let work = AssertUnwindSafe(self.dispatch(&request.name, arguments, context, &mut facts));
+        let progress = Arc::default();
+        let work = self.dispatch(&request.name, arguments, context, &mut facts, &progress);
+        let work = AssertUnwindSafe(self.watched(work, &progress, context));
         let outcome = work.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
         match outcome {
             Ok(answer) => answer,
@@ -245,6 +248,7 @@ impl Server {
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
         facts: &mut Facts,
+        progress: &Arc<Mutex<Progress>>,
     ) -> Result<CallToolResult> {
         let connector = &self.shared.connector;
         let about = &connector.about;
@@ -261,7 +265,8 @@ impl Server {
             None if name == TOOL_AUTOCONTEXT => self.autocontext(arguments, settings, facts).await,
             None => self.autocontext_data(arguments, facts),
             Some(entry) => {
-                let prepared = self.prepare(entry, arguments, settings, context, facts)?;
+                let mut prepared = self.prepare(entry, arguments, settings, context, facts)?;
+                prepared.call.progress = progress.clone();
                 self.run(prepared, context, facts).await
             }
         }
@@ -282,7 +287,6 @@ impl Server {
     ) -> Result<Prepared> {
         let connector = &self.shared.connector;
         let about = &connector.about;
-        facts.arguments = entry.input.known_only(&arguments);
         arguments = entry.input.rename(arguments)?;
         let resource_id = if entry.spec.resource { take_resource_id(&mut arguments)? } else { None };
         let mut arguments = entry.input.check(arguments)?;
@@ -320,7 +324,7 @@ impl Server {
         call.reports =
             Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings), cost: Cost::default() });
         let multi_table = client.multi_table();
-        Ok(Prepared { run, call: Arc::new(call), settings, multi_table })
+        Ok(Prepared { run, call, settings, multi_table })
     }
 
     fn call(&self, resource: Option<Resource>, in_force: &InForce) -> Call {
@@ -338,7 +342,7 @@ impl Server {
                 handover: Handover::File,
             },
             reports: Mutex::default(),
-            progress: Mutex::default(),
+            progress: Arc::default(),
             cost_limit_usd: in_force.cost_limit_usd,
             selection: None,
             host: None,
@@ -366,8 +370,9 @@ impl Server {
         facts: &mut Facts,
     ) -> Result<CallToolResult> {
         let Prepared { run, call, settings, multi_table } = prepared;
+        let call = Arc::new(call);
         let connector = &self.shared.connector;
-        let outcome = self.watched(run(call.clone()), &call, context).await;
+        let outcome = run(call.clone()).await;
         let attached = match &outcome {
             Ok(Outcome::Extraction(_) | Outcome::Tables(_)) => {
                 autocontext::attach(connector, &self.shared.memory, &call, &settings).await
@@ -386,7 +391,8 @@ impl Server {
         let handover = &call.tables.handover;
         let delivered = Delivered { tables: &self.outgoing, request: &context.id, handover };
         let selection = call.selection.as_ref();
-        match outcome {
+        let (attached, mark) = attached.unzip();
+        let answer = match outcome {
             Outcome::Info(value) => Ok(facts.plain(ResultKind::Info, &value, false)),
             Outcome::Extraction(extraction) => facts.extraction(*extraction, today, attached, &delivered, None, None),
             Outcome::Tables(tables) if multi_table => facts.tables(*tables, selection, today, attached, &delivered),
@@ -394,16 +400,20 @@ impl Server {
                 let empty = call.table(Vec::new())?;
                 facts.main_table(*tables, selection, today, attached, &delivered, empty)
             }
+        }?;
+        if let Some(mark) = mark {
+            mark.keep();
         }
+        Ok(answer)
     }
 
-    /// Runs a tool while telling the client how far it is.
+    /// Works on a call while telling the client how far it is.
     async fn watched(
         &self,
-        work: impl Future<Output = Result<Outcome>>,
-        call: &Call,
+        work: impl Future<Output = Result<CallToolResult>>,
+        progress: &Mutex<Progress>,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Outcome> {
+    ) -> Result<CallToolResult> {
         let mut work = std::pin::pin!(work);
         let token = context.meta.get_progress_token();
         let mut ticks = tokio::time::interval(PROGRESS_EVERY);
@@ -414,7 +424,7 @@ impl Server {
                 biased;
                 finished = &mut work => return finished,
                 _ = ticks.tick(), if token.is_some() => {
-                    let mut now = lock(&call.progress).clone();
+                    let mut now = lock(progress).clone();
                     if now == told || now.done <= told.done {
                         if told_at.elapsed() < HEARTBEAT {
                             continue;
@@ -437,7 +447,6 @@ impl Server {
 
     fn autocontext_data(&self, arguments: JsonObject, facts: &mut Facts) -> Result<CallToolResult> {
         let connector = &self.shared.connector;
-        facts.arguments = self.shared.autocontext_data_input.known_only(&arguments);
         let mut arguments = self.shared.autocontext_data_input.rename(arguments)?;
         let resource = take_resource_id(&mut arguments)?.map(|id| connector.source.resource(&id)).transpose()?;
         self.shared.autocontext_data_input.check(arguments)?;
@@ -454,7 +463,6 @@ impl Server {
     ) -> Result<CallToolResult> {
         let connector = &self.shared.connector;
         let input = &self.shared.autocontext_input;
-        facts.arguments = input.known_only(&arguments);
         let mut arguments = input.rename(arguments)?;
         let wanted = autocontext::requested(connector, &arguments)?;
         let resource_id = take_resource_id(&mut arguments)?;
