@@ -602,20 +602,35 @@ async fn cancelling_drops_the_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_are_bounded_and_idle_ones_end_but_not_under_a_silent_call() {
-    let limits = Limits { sessions: 2, idle: Duration::from_millis(300), ..Limits::default() };
+async fn sessions_are_bounded() {
+    let server = start(Start { limits: Limits { sessions: 2, ..Limits::default() }, ..Start::default() }).await;
+    let begun = futures::future::join_all((0..10).map(|_| async {
+        let mut client = server.client();
+        (client.initialize().await, client)
+    }));
+    let (served, refused): (Vec<_>, Vec<_>) = begun.await.into_iter().partition(|(answer, _)| answer.status == 200);
+    assert_eq!(served.len(), 2);
+    assert!(refused.iter().all(|(answer, _)| (answer.status, answer.error()["code"].as_i64()) == (503, Some(-32603))));
+    let client = &served[0].1;
+    assert_eq!(reply(client.with_session(client.http.delete(&server.url))).await.status, 202);
+    let begun = Instant::now();
+    while server.client().initialize().await.status != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_sessions_end_but_not_under_a_silent_call() {
+    let limits = Limits { idle: Duration::from_secs(1), ..Limits::default() };
     let server = start(Start { limits, ..Start::default() }).await;
-    let (idle, busy) = (server.client().begun().await, server.client().begun().await);
-    let mut third = server.client();
-    let refused = third.initialize().await;
-    assert_eq!((refused.status, refused.error()["code"].as_i64()), (503, Some(-32603)));
-    let waiting = busy.clone();
-    let call = tokio::spawn(async move { waiting.call(1, "wait", json!({}), json!({})).await });
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let busy = server.client().begun().await;
+    let call = busy.post(wait(1)).send().await.unwrap();
+    let idle = server.client().begun().await;
+    tokio::time::sleep(Duration::from_millis(3500)).await;
     assert_eq!(idle.request(1, "ping", json!({})).await.status, 404);
     server.fixture.go.notify_one();
-    assert!(call.await.unwrap().message(1).contains("waited"));
-    assert_eq!(third.initialize().await.status, 200);
+    assert!(call.text().await.unwrap().contains("waited"));
+    assert_eq!(busy.request(2, "ping", json!({})).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
