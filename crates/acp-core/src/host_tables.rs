@@ -11,7 +11,7 @@ use acp_protocol::error::ErrorCode;
 use acp_protocol::result::{Header, TableFormat};
 use acp_protocol::session::ReadTableParams;
 use acp_protocol::{JsonObject, METHOD_READ_TABLE};
-use rmcp::model::{ClientResult, CustomRequest, ServerRequest};
+use rmcp::model::{CancelledNotificationParam, ClientResult, CustomRequest, RequestId, ServerRequest};
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use rmcp::{Peer, RoleServer};
 use serde::Deserialize;
@@ -34,6 +34,24 @@ pub(crate) struct Host {
 impl fmt::Debug for Host {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Host").field("call_id", &self.call_id).finish_non_exhaustive()
+    }
+}
+
+/// A request that the host has not answered. When its call is cancelled the host learns that nobody waits any more, so
+/// that it need not make the table and can remove a file it already wrote.
+struct Pending {
+    peer: Peer<RoleServer>,
+    id: Option<RequestId>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let cancelled = CancelledNotificationParam::new(Some(id), Some("The call was cancelled.".to_owned()));
+            let _ = peer.notify_cancelled(cancelled).await;
+        });
     }
 }
 
@@ -88,7 +106,11 @@ impl Host {
             .send_request_with_option(request, PeerRequestOptions::with_timeout(self.patience))
             .await
             .map_err(refused)?;
-        let reply = match handle.await_response().await.map_err(refused)? {
+        let mut pending = Pending { peer: self.peer.clone(), id: Some(handle.id.clone()) };
+        let response = handle.await_response().await;
+        // It was answered, or the library took it back when time was up.
+        pending.id = None;
+        let reply = match response.map_err(refused)? {
             ClientResult::CustomResult(reply) => reply.0,
             // A reply that happens to look like another kind of result.
             other => serde_json::to_value(&other).unwrap_or_default(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use acp_protocol::METHOD_CONFIGURE;
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::{Deserialize, Deserializer};
@@ -145,12 +145,20 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 }
                 Line::Message(Box::new(message))
             }
-            Err(_) if envelope.is_answer() || envelope.id.is_none() => Line::Ignore,
+            Err(_) if envelope.is_answer() => Self::unreadable_answer(envelope.id),
+            Err(_) if envelope.id.is_none() => Line::Ignore,
             Err(_) if !envelope.method_is_known() => {
                 Line::Answer { id: envelope.id, code: METHOD_NOT_FOUND, message: "Method not found" }
             }
             Err(_) => Self::invalid_params(envelope.id),
         }
+    }
+
+    /// Whoever waits for an answer that can't be read need not wait until time is up.
+    fn unreadable_answer(id: Option<RequestId>) -> Line {
+        let Some(id) = id else { return Line::Ignore };
+        let error = ErrorData::internal_error("The answer can't be read.", None);
+        Line::Message(Box::new(JsonRpcMessage::error(error, Some(id))))
     }
 
     fn invalid_params(id: Option<RequestId>) -> Line {
