@@ -5,10 +5,13 @@
 mod command_line;
 mod files;
 mod ga4;
+mod host;
+mod host_tables;
 mod mutations;
 mod published;
 mod rules;
 mod server;
 mod sessions;
 mod stream;
+mod tables;
 mod vectors;
