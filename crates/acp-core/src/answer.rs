@@ -1,5 +1,6 @@
 //! The three-part answer of every tool (section 8): what the model reads, what the host learns, and the table.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use acp_protocol::error::ErrorPayload;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::autocontext::Delivery;
+use crate::call::{Call, lock};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::outgoing::OutgoingTables;
@@ -26,11 +28,15 @@ pub(crate) struct Facts {
     pub(crate) tool: String,
     pub(crate) resource_id: Option<String>,
     pub(crate) arguments: JsonObject,
+    /// Whether the arguments met the tool's schema.
+    pub(crate) checked: bool,
     pub(crate) in_force: InForce,
     pub(crate) warnings: Vec<String>,
     pub(crate) started: Instant,
     pub(crate) clock: Clock,
     pub(crate) cost: Cost,
+    /// The call while its tool runs.
+    pub(crate) running: Option<Arc<Call>>,
 }
 
 /// What a call costs, in USD.
@@ -54,6 +60,22 @@ pub(crate) struct Delivered<'a> {
 }
 
 impl Facts {
+    /// Takes over arguments that met the tool's schema.
+    pub(crate) fn accept(&mut self, arguments: &JsonObject) {
+        self.arguments.clone_from(arguments);
+        self.checked = true;
+    }
+
+    /// Takes over what the tool reported, once it no longer runs.
+    pub(crate) fn collect(&mut self) {
+        if let Some(call) = self.running.take() {
+            let reports = std::mem::take(&mut *lock(&call.reports));
+            self.arguments = reports.arguments;
+            self.warnings = reports.warnings;
+            self.cost = reports.cost;
+        }
+    }
+
     pub(crate) fn system_info(&self, kind: ResultKind) -> SystemInfo {
         SystemInfo {
             acp: self.server.to_owned(),

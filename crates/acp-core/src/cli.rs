@@ -12,6 +12,7 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
+use crate::audit::Audit;
 use crate::connector::Connector;
 use crate::log;
 use crate::server::{Folders, Server, Shared};
@@ -25,7 +26,13 @@ const USAGE: u8 = 2;
 /// An ACP connector: an MCP server on stdin and stdout, started by a host.
 ///
 /// Environment: ACP_CACHE_DIR (folder of the autocontext cache; without it, memory only), ACP_TMP_DIR (folder of table
-/// files), ACP_LOG (log filter for stderr, such as debug). No variable holds credentials: the host sends them.
+/// files), ACP_LOG (log filter for stderr, such as debug).
+///
+/// Audit: ACP_AUDIT_LOG (absolute path of a file that gets a line of JSON for every call; off without it), ACP_AUDIT_MODE
+/// (best_effort or strict: no answer without its record), ACP_AUDIT_SQL (1: with the text of SQL), ACP_AUDIT_MAX_BYTES
+/// (size at which the file is rotated).
+///
+/// No variable holds credentials: the host sends them.
 #[derive(Parser)]
 #[command(disable_version_flag = true)]
 struct Cli<A: Args> {
@@ -74,7 +81,16 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
             return ExitCode::from(USAGE);
         }
     };
-    let shared = Shared::new(connector, Folders { cache: folder("ACP_CACHE_DIR"), tmp: folder("ACP_TMP_DIR") });
+    let mut shared = Shared::new(connector, Folders { cache: folder("ACP_CACHE_DIR"), tmp: folder("ACP_TMP_DIR") });
+    if cli.command.is_none() && !cli.version {
+        shared.audit = match Audit::from_environment() {
+            Ok(audit) => audit,
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "error: {error}");
+                return ExitCode::from(USAGE);
+            }
+        };
+    }
     let about = &shared.connector().about;
     let printed = match cli.command {
         _ if cli.version => print(&format!("{} {}", about.name, about.version)),
