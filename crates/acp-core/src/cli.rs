@@ -41,6 +41,9 @@ struct Cli<A: Args> {
     /// Print name and version.
     #[arg(short = 'V', long)]
     version: bool,
+    /// Publish only these tools, separated by commas; autocontext and autocontext_data are always there.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Vec<String>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -75,6 +78,13 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
         Err(error) => error.exit(),
     };
     let connector = match build(cli.own) {
+        Ok(connector) => connector,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let connector = match connector.only(&cli.tools) {
         Ok(connector) => connector,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error}");

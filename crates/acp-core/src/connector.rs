@@ -144,6 +144,30 @@ impl Connector {
         }
     }
 
+    /// The same connector with these tools alone, in the order of the declaration; no names are all of them. The reserved
+    /// tools can be named and stay in any case. The error says what can be named.
+    pub(crate) fn only(mut self, names: &[String]) -> Result<Self, String> {
+        if names.is_empty() {
+            return Ok(self);
+        }
+        let known: Vec<&str> = self.tools.iter().map(|tool| tool.spec.name).collect();
+        let listed = known.join(", ");
+        let reserved = [TOOL_AUTOCONTEXT, TOOL_AUTOCONTEXT_DATA];
+        if let Some(unknown) = names.iter().find(|name| !known.iter().chain(&reserved).any(|known| known == name)) {
+            return Err(format!("--tools: there is no tool {unknown:?}. The tools are: {listed}."));
+        }
+        self.tools.retain(|tool| names.iter().any(|name| name == tool.spec.name));
+        if self.tools.is_empty() {
+            return Err(format!(
+                "--tools: name at least one of {listed}. {} are always there.",
+                reserved.join(" and ")
+            ));
+        }
+        let extracting = self.tools.iter().filter(|tool| tool.extraction).map(|tool| tool.spec.name);
+        self.catalogue.keep_tools(&extracting.collect::<Vec<_>>());
+        Ok(self)
+    }
+
     /// Whether any tool works on a remote resource.
     pub(crate) fn has_resources(&self) -> bool {
         self.about.resource_id.format != "none"
