@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::tables::Catalogue;
-use crate::tool::{Tool, ToolEntry};
+use crate::tool::{Answer, Tool, ToolEntry};
 
 /// What a connector publishes about itself (4.2).
 #[derive(Clone, Debug)]
@@ -176,11 +176,17 @@ impl Connector {
 
 impl<S: Source> Builder<S> {
     /// Adds a tool. The first that extracts is the default tool (4.2).
+    ///
+    /// It panics where the declaration is wrong: a reserved name, a name that is taken, or hints that contradict what the
+    /// tool is (see [`Hints`](crate::Hints)).
     #[must_use]
     pub fn tool<T: Tool<Source = S>>(mut self) -> Self {
         let name = T::SPEC.name;
         assert!(name != TOOL_AUTOCONTEXT && name != TOOL_AUTOCONTEXT_DATA, "the tool name {name} is reserved");
         assert!(self.tools.iter().all(|tool| tool.spec.name != name), "two tools are called {name}");
+        if let Some(contradiction) = T::SPEC.hints.contradiction(T::Answer::EXTRACTION) {
+            panic!("the tool {name} {contradiction}");
+        }
         self.tools.push(ToolEntry::of::<T>(self.source.clone()));
         self
     }
