@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
     let mut problems = crates::check(&metadata)?;
     problems.extend(packaging::check(&metadata)?);
     problems.extend(sources::check()?);
+    problems.extend(sources::example()?);
     for problem in &problems {
         println!("{}: {}\n  hint: {}", problem.path, problem.problem, problem.hint);
     }

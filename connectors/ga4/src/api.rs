@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::fields::Fields;
+use crate::report::check_kind;
 
 /// The one scope that every read needs.
 pub(crate) const SCOPES: &[&str] = &["https://www.googleapis.com/auth/analytics.readonly"];
@@ -90,6 +91,9 @@ impl Ga4 {
             let url = format!("{}/metadata", property.data_url());
             let _permit = property.open.acquire().await;
             let metadata: Metadata = property.session.get(&url).await?;
+            if metadata.dimensions.is_empty() || metadata.metrics.is_empty() {
+                return Err(not_what_was_asked("the fields of the property"));
+            }
             Ok(Arc::new(Fields::new(metadata)))
         };
         let fields = self.fields.try_get_with(key, read).await;
@@ -130,7 +134,11 @@ impl Property {
 
     /// Name, zone, currency and the like.
     pub(crate) async fn settings(&self) -> Result<PropertySettings, Failure> {
-        self.session.get(&self.admin_url("v1beta", "")).await
+        let settings: PropertySettings = self.session.get(&self.admin_url("v1beta", "")).await?;
+        match settings.name.is_empty() {
+            true => Err(not_what_was_asked("the settings of the property")),
+            false => Ok(settings),
+        }
     }
 
     /// A settings object below the property, as it comes.
@@ -146,7 +154,9 @@ impl Property {
     /// A small report, whole.
     pub(crate) async fn small_report(&self, request: &ReportRequest) -> Result<ReportEnd, Failure> {
         let _permit = self.open.acquire().await;
-        self.session.post(&format!("{}:runReport", self.data_url()), request).await
+        let report: ReportEnd = self.session.post(&format!("{}:runReport", self.data_url()), request).await?;
+        check_kind(&report)?;
+        Ok(report)
     }
 
     async fn zone_of_a_report(&self) -> Result<String, Failure> {
@@ -178,6 +188,11 @@ async fn list<T: DeserializeOwned>(session: &Session, url: &str, field: &str) ->
         }
     }
     Err(acp_core::Error::upstream(format!("Google's list {field} does not end. Try again later.")).into())
+}
+
+/// An empty object where there is always something.
+fn not_what_was_asked(what: &str) -> Failure {
+    acp_core::Error::upstream(format!("Google's answer does not hold {what}. Try again.")).into()
 }
 
 fn unreadable(field: &str) -> Failure {
@@ -220,6 +235,8 @@ pub(crate) struct ReportRequest {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReportEnd {
+    /// `analyticsData#runReport`, which every report has.
+    pub(crate) kind: String,
     pub(crate) dimension_headers: Vec<ColumnHeader>,
     pub(crate) metric_headers: Vec<ColumnHeader>,
     pub(crate) rows: Vec<TotalsRow>,
@@ -310,6 +327,8 @@ pub(crate) struct PropertySummary {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PropertySettings {
+    /// `properties/…`, which every property has.
+    pub(crate) name: String,
     pub(crate) display_name: String,
     pub(crate) time_zone: String,
     pub(crate) currency_code: String,

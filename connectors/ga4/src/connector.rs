@@ -5,7 +5,7 @@ use std::time::Duration;
 use acp_core::{About, Call, Connector, Resource, Result, Source};
 use acp_google::{Google, credentials_schema};
 use acp_protocol::autocontext::ResourceSummary;
-use acp_protocol::capability::{AutocontextDelivery, CostModel, ResourceIdInfo};
+use acp_protocol::capability::{CostModel, ResourceIdInfo};
 
 use crate::api::{Ga4, SCOPES};
 use crate::tools::run_report::RunReport;
@@ -31,16 +31,10 @@ fn about() -> About {
         cost_limit_usd: 0.0,
         credentials: credentials_schema(SCOPES),
         config: None,
-        resource_id: ResourceIdInfo {
-            title: Some("GA4 property".to_owned()),
-            description: "Numeric GA4 property id".to_owned(),
-            format: "<propertyId>".to_owned(),
-            separators: None,
-            examples: vec!["123456789".to_owned()],
-        },
+        resource_id: ResourceIdInfo::new("GA4 property", "Numeric GA4 property id", "<propertyId>", "123456789"),
         resource_urls: &[resources::URL_PATTERN],
         cache_ttl: FIGURES,
-        delivery: &[AutocontextDelivery::Inject, AutocontextDelivery::Suggest, AutocontextDelivery::OnFirstCall],
+        delivery: About::EVERY_DELIVERY,
         cost_model: CostModel::Free,
         cost_description: "The GA4 Data API has no monetary cost; it consumes property quota tokens (see \
                            system_info.source.property_quota).",

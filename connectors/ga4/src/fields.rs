@@ -232,9 +232,13 @@ fn plain(name: &str) -> String {
     name.chars().filter(|mark| !matches!(mark, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
-/// A name from outside, short enough for a message.
+/// A name from outside, if it looks like one: what a model pasted into the wrong place is not repeated.
 pub(crate) fn shown(name: &str) -> String {
-    acp_google::clean(name, 80)
+    let like_a_name = |mark: char| mark.is_alphanumeric() || matches!(mark, '_' | ':' | '-' | '.' | ' ');
+    match name.chars().count() {
+        1..=60 if name.chars().all(like_a_name) => name.to_owned(),
+        _ => "(not shown)".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 
 use crate::fields::{Kind, shown};
 
-/// Longest regular expression and longest list that is passed on.
+/// Characters of the longest regular expression that is passed on.
 const REGEX_MAX: usize = 2_000;
+/// The most conditions of a kind, and the most values of one.
+const CONDITIONS_MAX: usize = 100;
+const VALUES_MAX: usize = 1_000;
 
 /// One condition on a dimension.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -121,6 +124,9 @@ impl Condition for DimensionFilter {
             (DimensionMatch::InList, Some(value), []) => {
                 Ok(in_list(&self.field, std::slice::from_ref(value), case_sensitive))
             }
+            (DimensionMatch::InList, None, values) if values.len() > VALUES_MAX => {
+                refuse("has more than 1,000 values. Use a regular expression, or several reports.")
+            }
             (DimensionMatch::InList, None, values @ [_, ..]) => Ok(in_list(&self.field, values, case_sensitive)),
             (DimensionMatch::InList, ..) => refuse("is IN_LIST and needs values: a list of texts."),
             (match_type, Some(value), []) | (match_type, None, [value]) => {
@@ -217,6 +223,12 @@ fn number(value: f64) -> Value {
 
 /// The tree of a list: entries of one group are alternatives, groups and entries without one must all hold.
 pub(crate) fn tree<C: Condition>(conditions: &[C]) -> Result<Option<Value>> {
+    if conditions.len() > CONDITIONS_MAX {
+        return Err(Error::invalid_arguments(format!(
+            "There are {} filters of one kind; at most {CONDITIONS_MAX} are allowed. Use IN_LIST or a regular expression.",
+            conditions.len()
+        )));
+    }
     let mut groups: Vec<(Option<&str>, Vec<Value>)> = Vec::new();
     for condition in conditions {
         let mut expression = json!({"filter": condition.filter()?});

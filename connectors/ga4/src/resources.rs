@@ -6,7 +6,7 @@ use acp_protocol::autocontext::ResourceSummary;
 use crate::api::Ga4;
 
 /// Addresses of Analytics pages that belong to a property, as a JavaScript regular expression.
-pub(crate) const URL_PATTERN: &str = r"^https://analytics\.google\.com/analytics/web/[^#]*#/(a\d+)?p\d+";
+pub(crate) const URL_PATTERN: &str = r"^https://analytics\.google\.com/analytics/web/[^#]*#/([a-z]+/)?(a\d+)?p\d+";
 
 /// Ids that people find in tags and take for a property id.
 const TAG_PREFIXES: [(&str, &str); 5] = [
@@ -46,6 +46,11 @@ pub(crate) fn parse(id: &str) -> Result<Resource> {
 /// The property in `analytics.google.com/analytics/web/#/a1p123456789/…`.
 fn from_address(address: &str) -> Option<&str> {
     let place = address.strip_prefix("analytics.google.com/analytics/web/")?.split_once("#/")?.1;
+    // Explorations stand below `analysis/`.
+    let place = match place.split_once('/') {
+        Some((section, rest)) if section.bytes().all(|byte| byte.is_ascii_lowercase()) => rest,
+        _ => place,
+    };
     let place = match place.strip_prefix('a') {
         Some(account) => account.trim_start_matches(|mark: char| mark.is_ascii_digit()),
         None => place,
@@ -67,11 +72,9 @@ pub(crate) async fn list(ga4: &Ga4, call: &Call) -> Result<Vec<ResourceSummary>>
                 _ => None,
             };
             resources.push(ResourceSummary {
-                resource_id: id.to_owned(),
-                name: property.display_name,
                 description,
                 group: Some(account.display_name.clone()).filter(|name| !name.is_empty()),
-                recent: None,
+                ..ResourceSummary::new(id, property.display_name)
             });
         }
     }
@@ -90,6 +93,7 @@ mod tests {
             "properties/123456789",
             "https://analytics.google.com/analytics/web/#/p123456789/reports/intelligenthome",
             "https://analytics.google.com/analytics/web/#/a55p123456789/admin",
+            "https://analytics.google.com/analytics/web/#/analysis/p123456789/edit/x",
             "https://analytics.google.com/analytics/web/?authuser=1#/p123456789",
         ] {
             assert_eq!(parse(id).unwrap().id, "123456789", "{id}");

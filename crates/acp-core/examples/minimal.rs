@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use acp_core::{About, Call, Cell, Connector, Error, Extraction, Hints, Resource, Result, Source, Tool, ToolSpec};
 use acp_protocol::autocontext::ResourceSummary;
-use acp_protocol::capability::{AutocontextDelivery, CostModel, ResourceIdInfo};
-use acp_protocol::result::{ColumnRole, ColumnType, Header};
+use acp_protocol::capability::{CostModel, ResourceIdInfo};
+use acp_protocol::result::{ColumnType, Header};
 use acp_protocol::setup::CredentialsSchema;
 
 /// Where data come from. A real source would hold an HTTP client.
@@ -15,28 +15,20 @@ struct Library;
 impl Source for Library {
     // What a person or a model may write as resource_id, and its normal form.
     fn resource(&self, id: &str) -> Result<Resource> {
-        let branch = id.to_lowercase();
-        let known = ["central", "north"].contains(&branch.as_str());
-        known
-            .then_some(Resource { id: branch, level: "branch" })
-            .ok_or_else(|| Error::resource_not_found("There is no such branch. Use central or north."))
+        match id.to_lowercase().as_str() {
+            branch @ ("central" | "north") => Ok(Resource { id: branch.to_owned(), level: "branch" }),
+            _ => Err(Error::resource_not_found("There is no such branch. Use central or north.")),
+        }
     }
 
     // What the credentials of the call can see.
     async fn resources(&self, _: &Call) -> Result<Vec<ResourceSummary>> {
-        let branch = |id: &str| ResourceSummary {
-            resource_id: id.into(),
-            name: id.into(),
-            description: None,
-            group: None,
-            recent: None,
-        };
-        Ok(vec![branch("central"), branch("north")])
+        Ok(vec![ResourceSummary::new("central", "Central library"), ResourceSummary::new("north", "North branch")])
     }
 }
 
 /// Lists the loans of a branch.
-#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Loans {
     /// Fewest copies that must be on loan.
     #[serde(default)]
@@ -45,30 +37,20 @@ struct Loans {
 
 impl Tool for Loans {
     type Source = Library;
-    type Answer = Extraction; // A table; `Info` would be any other JSON.
+    type Answer = Extraction; // A table; `Tables` would be several, `Info` any other JSON.
     const SPEC: ToolSpec =
         ToolSpec { name: "loans", title: "Loans", resource: true, credentials: false, hints: Hints::READS_LOCAL };
 
     async fn run(self, _: &Library, call: &Call) -> Result<Extraction> {
-        let column = |name: &str, column_type, role| Header {
-            name: name.into(),
-            column_type,
-            role: Some(role),
-            description: None,
-        };
-        let mut table = call.table(vec![
-            column("title", ColumnType::String, ColumnRole::Dimension),
-            column("copies", ColumnType::Integer, ColumnRole::Metric),
-        ])?;
+        let headers =
+            vec![Header::dimension("title", ColumnType::String), Header::metric("copies", ColumnType::Integer)];
+        let mut table = call.table(headers)?;
         for (title, copies) in [("Dune", 3), ("Emma", 1)] {
             if copies >= self.min_copies {
                 table.push(&[Cell::Text(title), Cell::Integer(copies.into())])?;
             }
         }
-        Ok(Extraction::new(
-            table,
-            format!("Library branch {}. Loans with at least {} copies.", call.resource()?.id, self.min_copies),
-        ))
+        Ok(Extraction::new(table, format!("Loans of the library branch {}.", call.resource()?.id)))
     }
 }
 
@@ -83,16 +65,10 @@ fn main() -> ExitCode {
             cost_limit_usd: 0.0,
             credentials: CredentialsSchema::none(),
             config: None,
-            resource_id: ResourceIdInfo {
-                title: Some("Branch".into()),
-                description: "Name of a branch".into(),
-                format: "<branch>".into(),
-                separators: None,
-                examples: vec!["central".into()],
-            },
+            resource_id: ResourceIdInfo::new("Branch", "Name of a branch", "<branch>", "central"),
             resource_urls: &[],
             cache_ttl: Duration::from_secs(3600),
-            delivery: &[AutocontextDelivery::Inject, AutocontextDelivery::Suggest, AutocontextDelivery::OnFirstCall],
+            delivery: About::EVERY_DELIVERY,
             cost_model: CostModel::Free,
             cost_description: "Free.",
         };

@@ -11,13 +11,13 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject, RequestId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::autocontext::Delivery;
+use crate::autocontext::{Delivery, Mark};
 use crate::call::{Call, lock};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::outgoing::OutgoingTables;
+use crate::outgoing::{Handover, OutgoingTables, Text};
 use crate::session::InForce;
-use crate::spool::{Place, file_uri};
+use crate::spool::Place;
 use crate::table::FinishedTable;
 use crate::tool::Extraction;
 
@@ -28,8 +28,6 @@ pub(crate) struct Facts {
     pub(crate) tool: String,
     pub(crate) resource_id: Option<String>,
     pub(crate) arguments: JsonObject,
-    /// Whether the arguments met the tool's schema.
-    pub(crate) checked: bool,
     pub(crate) in_force: InForce,
     pub(crate) warnings: Vec<String>,
     pub(crate) started: Instant,
@@ -37,6 +35,8 @@ pub(crate) struct Facts {
     pub(crate) cost: Cost,
     /// The call while its tool runs.
     pub(crate) running: Option<Arc<Call>>,
+    /// Taken back unless the answer that carries autocontext goes out.
+    pub(crate) mark: Option<Mark>,
 }
 
 /// What a call costs, in USD.
@@ -57,15 +57,10 @@ impl Default for Cost {
 pub(crate) struct Delivered<'a> {
     pub(crate) tables: &'a OutgoingTables,
     pub(crate) request: &'a RequestId,
+    pub(crate) handover: &'a Handover,
 }
 
 impl Facts {
-    /// Takes over arguments that met the tool's schema.
-    pub(crate) fn accept(&mut self, arguments: &JsonObject) {
-        self.arguments.clone_from(arguments);
-        self.checked = true;
-    }
-
     /// Takes over what the tool reported, once it no longer runs.
     pub(crate) fn collect(&mut self) {
         if let Some(call) = self.running.take() {
@@ -185,17 +180,24 @@ pub(crate) fn text_of(response: &impl Serialize) -> Result<String> {
 
 /// Where a table is for the host: its format, and the key and value under which it stands. `None` when nobody wants it.
 pub(crate) fn deliver(place: Place, delivered: &Delivered<'_>) -> Result<Option<(DataFormat, &'static str, Value)>> {
-    Ok(match place {
-        Place::Nowhere => None,
-        Place::File(file) => {
-            let path = delivered.tables.add_file(delivered.request, file).map_err(|error| {
+    let Delivered { tables, request, handover } = delivered;
+    Ok(match (place, handover) {
+        (Place::Nowhere, _) => None,
+        (rows @ Place::Memory(_), _) => {
+            let text = Text::Memory(rows.into_inline().unwrap_or_default());
+            Some((DataFormat::Inline, "table", tables.add_inline(request, text)))
+        }
+        (Place::File(file), Handover::Inline) => {
+            Some((DataFormat::Inline, "table", tables.add_inline(request, Text::File(file))))
+        }
+        (Place::File(file), Handover::Link(maker)) => {
+            Some((DataFormat::File, "table_uri", tables.add_link(request, file, maker)))
+        }
+        (Place::File(file), Handover::File) => {
+            let uri = tables.add_file(request, file).map_err(|error| {
                 Error::upstream(format!("The file of the table could not be kept: {error}. Run the call again."))
             })?;
-            Some((DataFormat::File, "table_uri", json!(file_uri(&path))))
-        }
-        in_memory @ Place::Memory(_) => {
-            let json = in_memory.into_inline().unwrap_or_default();
-            Some((DataFormat::Inline, "table", delivered.tables.add_inline(delivered.request, json)))
+            Some((DataFormat::File, "table_uri", uri))
         }
     })
 }

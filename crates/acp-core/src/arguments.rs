@@ -98,14 +98,6 @@ impl InputSchema {
         }
     }
 
-    /// The arguments of an answer to a call that could not be checked: only names that the tool has, so that what a
-    /// model put where it does not belong is not repeated.
-    pub(crate) fn known_only(&self, arguments: &JsonObject) -> JsonObject {
-        let properties = self.properties();
-        let known = arguments.iter().filter(|(name, _)| *name != RESOURCE_ID && properties.contains_key(*name));
-        known.map(|(name, value)| (name.clone(), value.clone())).collect()
-    }
-
     fn spelling_of(&self, name: &str) -> Result<String> {
         let properties = self.properties();
         if properties.contains_key(name) {
@@ -235,7 +227,7 @@ fn check_value(schema: &Value, value: &mut Value, path: &str) -> std::result::Re
         return Err(format!("{} must be {}, not {}.", named(path), describe(schema, expected), kind(value)));
     }
     if let Some(Value::Array(allowed)) = schema.get("enum")
-        && !allowed.contains(value)
+        && !repair_choice(allowed, value)
     {
         return Err(format!("{} must be one of {}.", named(path), list(allowed)));
     }
@@ -272,11 +264,23 @@ fn repair(schema: &Value, expected: &str, value: &mut Value) {
     }
 }
 
+/// Whether a value is one of a closed list, once upper and lower case, hyphens and spaces are out of the way.
+fn repair_choice(allowed: &[Value], value: &mut Value) -> bool {
+    if allowed.contains(value) {
+        return true;
+    }
+    let plain = |text: &str| text.replace(['-', ' '], "_").to_ascii_lowercase();
+    let wanted = value.as_str().map(plain);
+    let meant = allowed.iter().find(|choice| choice.as_str().map(plain) == wanted && wanted.is_some());
+    meant.inspect(|meant| *value = (*meant).clone()).is_some()
+}
+
 fn check_object(schema: &Value, object: &mut JsonObject, path: &str) -> std::result::Result<(), String> {
     static NONE: std::sync::LazyLock<JsonObject> = std::sync::LazyLock::new(JsonObject::new);
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&NONE);
     let required =
         |name: &str| schema["required"].as_array().is_some_and(|names| names.iter().any(|known| known == name));
+    rename_fields(properties, object);
     // Models send null for what they leave out.
     object.retain(|name, value| !value.is_null() || required(name));
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -302,6 +306,20 @@ fn check_object(schema: &Value, object: &mut JsonObject, path: &str) -> std::res
         }
     }
     Ok(())
+}
+
+/// Fields of an entry in another spelling, such as `matchType`.
+fn rename_fields(properties: &JsonObject, object: &mut JsonObject) {
+    let others: Vec<String> = object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
+    for name in others {
+        let snake = snake_case(&name);
+        if properties.contains_key(&snake)
+            && !object.contains_key(&snake)
+            && let Some(value) = object.shift_remove(&name)
+        {
+            object.insert(snake, value);
+        }
+    }
 }
 
 fn check_array(schema: &Value, items: &mut [Value], path: &str) -> std::result::Result<(), String> {
@@ -473,6 +491,10 @@ mod tests {
             (json!({"row_count": 3, "names": "[\"a\",\"b\"]"}), json!({"row_count": 3, "names": ["a", "b"]})),
             (json!({"row_count": 3, "filters": {"field": "x"}}), json!({"row_count": 3, "filters": [{"field": "x"}]})),
             (json!({"row_count": 3, "ratio": null, "flag": null}), json!({"row_count": 3})),
+            (
+                json!({"row_count": 3, "filters": [{"field": "x", "matchType": "exact"}]}),
+                json!({"row_count": 3, "filters": [{"field": "x", "match_type": "EXACT"}]}),
+            ),
         ] {
             assert_eq!(check(sent.clone()), Ok(meant), "{sent}");
         }

@@ -292,9 +292,8 @@ impl<'a> AuditedCall<'a> {
         }
         let input = self.shared.input_of(&self.facts.tool);
         let arguments = match &info["arguments"] {
-            Value::Object(arguments) if self.facts.checked => texts.arguments(arguments, input),
-            // What does not meet the schema can be anything, so only the names are kept.
-            Value::Object(arguments) => arguments.keys().map(|name| (name.clone(), json!({"omitted": true}))).collect(),
+            // None until they met the schema: what does not can be anything.
+            Value::Object(arguments) => texts.arguments(arguments, input),
             _ => Value::Null,
         };
         for name in ["tool", "kind", "resource_id"] {

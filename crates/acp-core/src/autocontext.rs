@@ -181,10 +181,10 @@ async fn read_one(
 /// the extraction stands: then nothing is attached.
 pub(crate) async fn attach(
     connector: &Connector,
-    memory: &Memory,
+    memory: &Arc<Memory>,
     call: &Arc<Call>,
     settings: &CallSettings,
-) -> Option<Delivery> {
+) -> Option<(Delivery, Mark)> {
     use acp_protocol::capability::AutocontextDelivery::OnFirstCall;
     let resource = call.resource.as_ref()?;
     if !connector.about.delivery.contains(&OnFirstCall) || connector.blocks.is_empty() {
@@ -200,7 +200,7 @@ pub(crate) async fn attach(
     if !due {
         return None;
     }
-    let mark = Mark { memory, session, resource: &resource.id };
+    let mark = Mark { memory: memory.clone(), session: session.map(str::to_owned), resource: resource.id.clone() };
     let ids = &settings.autocontext_blocks;
     let wanted: Vec<&Block> = ids.iter().filter_map(|id| find(connector, id)).collect();
     let unknown: Vec<&str> = ids.iter().filter(|id| find(connector, id).is_none()).map(String::as_str).collect();
@@ -214,27 +214,28 @@ pub(crate) async fn attach(
         }
     }
     let delivery = read(connector, memory, call, &wanted).await.ok()?;
-    mark.keep();
-    Some(delivery)
+    Some((delivery, mark))
 }
 
-/// Takes the mark of a delivery back unless it is kept: autocontext that could not be read was not delivered.
-struct Mark<'a> {
-    memory: &'a Memory,
-    session: Option<&'a str>,
-    resource: &'a str,
+/// Takes the mark of a delivery back unless it is kept: autocontext that could not be read, or whose answer was never
+/// made, was not delivered.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    memory: Arc<Memory>,
+    session: Option<String>,
+    resource: String,
 }
 
-impl Mark<'_> {
-    fn keep(mut self) {
+impl Mark {
+    pub(crate) fn keep(mut self) {
         self.session = None;
     }
 }
 
-impl Drop for Mark<'_> {
+impl Drop for Mark {
     fn drop(&mut self) {
-        if let Some(session) = self.session {
-            self.memory.unmark_delivered(session, self.resource);
+        if let Some(session) = &self.session {
+            self.memory.unmark_delivered(session, &self.resource);
         }
     }
 }
@@ -278,6 +279,11 @@ pub(crate) async fn list(
     Ok((ResourceListResponse { notice, total_available: all.len() as u64, resources: page }, cached))
 }
 
+/// A query as a notice repeats it.
+fn clip(query: &str) -> String {
+    query.chars().take(100).collect()
+}
+
 fn is_match(resource: &ResourceSummary, query: &str) -> bool {
     let query = query.to_lowercase();
     [Some(&resource.resource_id), Some(&resource.name), resource.group.as_ref()]
@@ -288,19 +294,16 @@ fn is_match(resource: &ResourceSummary, query: &str) -> bool {
 
 /// A default resource that the account does not list still belongs on the page.
 fn configured(id: &str) -> ResourceSummary {
-    ResourceSummary {
-        resource_id: id.to_owned(),
-        name: id.to_owned(),
-        description: Some("Configured default resource (not in the account listing).".to_owned()),
-        group: None,
-        recent: None,
-    }
+    let description = Some("Configured default resource (not in the account listing).".to_owned());
+    ResourceSummary { description, ..ResourceSummary::new(id, id) }
 }
 
 fn notice(shown: usize, found: usize, total: usize, default: Option<&str>, query: Option<&str>) -> String {
     const PASS: &str = "Pass resource_id to get its autocontext.";
     let mut notice = match query {
-        Some(query) => format!("Showing {shown} of {found} resources matching {query:?} ({total} available). {PASS}"),
+        Some(query) => {
+            format!("Showing {shown} of {found} resources matching {:?} ({total} available). {PASS}", clip(query))
+        }
         None if total == 0 => "No resources available with these credentials.".to_owned(),
         None if shown < total => {
             format!("Showing {shown} of {total} available resources, most recently used first. {PASS}")

@@ -28,6 +28,11 @@ const RESOURCES_TTL: Duration = Duration::from_secs(600);
 const HALF_LIFE_DAYS: f64 = 14.0;
 /// Uses below this score are forgotten.
 const FORGOTTEN_BELOW: f64 = 0.01;
+/// Identities whose uses are in memory; beyond it they are read anew.
+const IDENTITIES_MAX: usize = 1_000;
+/// Files of the cache that were not written for this long are removed: blocks are old by then, and uses count for nothing.
+const FILES_KEPT: [(&str, Duration); 2] =
+    [("blocks", Duration::from_secs(3 * 24 * 3600)), ("recent", Duration::from_secs(100 * 24 * 3600))];
 /// Conversations that are remembered as having their autocontext; beyond it the memory starts anew.
 const DELIVERED_MAX: usize = 100_000;
 
@@ -77,8 +82,12 @@ impl Expiry<BlockKey, Kept> for ByExpiry {
 }
 
 impl Memory {
-    /// A memory that also writes to `directory`, if there is one.
+    /// A memory that also writes to `directory`, if there is one. What has not been written for long is removed from it:
+    /// credentials that change leave files behind that nobody will ask for again.
     pub(crate) fn new(clock: Clock, directory: Option<PathBuf>) -> Self {
+        if let Some(directory) = directory.clone() {
+            std::thread::spawn(move || prune(&directory));
+        }
         Self {
             clock,
             directory,
@@ -138,6 +147,9 @@ impl Memory {
     pub(crate) fn used(&self, identity: &Identity, resource: &str) {
         let now = self.clock.now();
         let mut all = lock(&self.uses);
+        if all.len() >= IDENTITIES_MAX {
+            all.clear();
+        }
         let uses = all.entry(identity.clone()).or_insert_with(|| self.read_uses(identity));
         let score = uses.get(resource).map_or(0.0, |used| used.score_at(now)) + 1.0;
         uses.insert(resource.to_owned(), Use { score, last: now });
@@ -193,6 +205,20 @@ impl Memory {
         let Some(file) = file else { return };
         if let Err(error) = write_whole(file, value) {
             tracing::warn!(path = %file.display(), %error, "the cache could not be written");
+        }
+    }
+}
+
+/// Removes old files of the cache. Whatever can't be removed stays.
+fn prune(directory: &Path) {
+    for (kind, kept) in FILES_KEPT {
+        let Ok(entries) = std::fs::read_dir(directory.join(kind)) else { continue };
+        for entry in entries.flatten() {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            let old = modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > kept));
+            if old && entry.path().extension().is_some_and(|extension| extension == "json") {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
 }

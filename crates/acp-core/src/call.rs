@@ -1,6 +1,6 @@
 //! What a tool may use while it runs.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use acp_protocol::JsonObject;
 use acp_protocol::error::ErrorCode;
@@ -30,7 +30,7 @@ pub struct Call {
     pub(crate) clock: Clock,
     pub(crate) tables: TableSettings,
     pub(crate) reports: Mutex<Reports>,
-    pub(crate) progress: Mutex<Progress>,
+    pub(crate) progress: Arc<Mutex<Progress>>,
     pub(crate) cost_limit_usd: f64,
     pub(crate) selection: Option<Selection>,
     pub(crate) host: Option<Host>,

@@ -14,25 +14,29 @@ use rmcp::transport::io::stdio_pipes;
 
 use crate::audit::Audit;
 use crate::connector::Connector;
+use crate::http::{Environment, HttpFlags, Limits, Listening, Settings};
 use crate::log;
 use crate::server::{Folders, Server, Shared};
 use crate::stdio::Lines;
 
 /// How long the end waits for what can't be dropped at once.
 const SHUTDOWN: Duration = Duration::from_millis(500);
+/// Threads for one session; a process with many takes what the machine has.
+const THREADS: usize = 2;
 /// Exit code of a wrong command line or setting.
 const USAGE: u8 = 2;
 
 /// An ACP connector: an MCP server on stdin and stdout, started by a host.
 ///
 /// Environment: ACP_CACHE_DIR (folder of the autocontext cache; without it, memory only), ACP_TMP_DIR (folder of table
-/// files), ACP_LOG (log filter for stderr, such as debug).
+/// files), ACP_LOG (log filter for stderr, such as debug). With --http: ACP_PORT (port) and ACP_HTTP_TOKEN (clients must
+/// send it as Authorization: Bearer).
 ///
 /// Audit: ACP_AUDIT_LOG (absolute path of a file that gets a line of JSON for every call; off without it), ACP_AUDIT_MODE
 /// (best_effort or strict: no answer without its record), ACP_AUDIT_SQL (1: with the text of SQL), ACP_AUDIT_MAX_BYTES
 /// (size at which the file is rotated).
 ///
-/// No variable holds credentials: the host sends them.
+/// No variable holds credentials of the source: the host sends them.
 #[derive(Parser)]
 #[command(disable_version_flag = true)]
 struct Cli<A: Args> {
@@ -44,6 +48,8 @@ struct Cli<A: Args> {
     /// Publish only these tools, separated by commas; autocontext and autocontext_data are always there.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Vec<String>,
+    #[command(flatten, next_help_heading = "HTTP")]
+    http: HttpFlags,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -62,8 +68,8 @@ enum Command {
 
 /// Runs a connector: the whole `main` of its binary. `A` are its own flags (`()` for none), from which it is built.
 ///
-/// It serves over stdio until the end of input. Exit codes: 0 for the end of input, 2 for a wrong command line or
-/// setting, 1 when stdin or stdout fail.
+/// It serves over stdio until the end of input, or with `--http` until it is asked to stop. Exit codes: 0 for these two
+/// ends, 2 for a wrong command line or setting, 1 when stdin, stdout or the network fail.
 pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::error::Error>>) -> ExitCode {
     log::start();
     let matches = match Cli::<A>::command().try_get_matches() {
@@ -79,26 +85,19 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
     };
     let connector = match build(cli.own) {
         Ok(connector) => connector,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            return ExitCode::from(USAGE);
-        }
+        Err(error) => return refuse(&error),
     };
     let connector = match connector.only(&cli.tools) {
         Ok(connector) => connector,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            return ExitCode::from(USAGE);
-        }
+        Err(error) => return refuse(&error),
     };
-    let mut shared = Shared::new(connector, Folders { cache: folder("ACP_CACHE_DIR"), tmp: folder("ACP_TMP_DIR") });
+    let folders = Folders { cache: folder("ACP_CACHE_DIR"), tmp: folder("ACP_TMP_DIR") };
+    let tmp_dir = folders.tmp.is_some();
+    let mut shared = Shared::new(connector, folders);
     if cli.command.is_none() && !cli.version {
         shared.audit = match Audit::from_environment() {
             Ok(audit) => audit,
-            Err(error) => {
-                let _ = writeln!(std::io::stderr(), "error: {error}");
-                return ExitCode::from(USAGE);
-            }
+            Err(error) => return refuse(&error),
         };
     }
     let about = &shared.connector().about;
@@ -107,9 +106,30 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
         Some(Command::Tools { json: true }) => print_json(&shared.tools()),
         Some(Command::Tools { json: false }) => print(&tool_list(&shared)),
         Some(Command::Capability) => print_json(&shared.connector().capability()),
-        None => return serve(shared),
+        None if cli.http.http => {
+            let (port, token) = (std::env::var_os("ACP_PORT"), std::env::var_os("ACP_HTTP_TOKEN"));
+            return match Settings::new(cli.http, &Environment { port, token, tmp_dir }) {
+                Ok(settings) => {
+                    let threads =
+                        std::thread::available_parallelism().map_or(THREADS, |count| count.get().max(THREADS));
+                    serve(threads, serve_http(Arc::new(shared), settings))
+                }
+                Err(error) => refuse(&error),
+            };
+        }
+        None => return serve(THREADS, serve_stdio(Arc::new(shared))),
     };
     if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says why the process does not start.
+fn refuse(why: &dyn std::fmt::Display) -> ExitCode {
+    tell("error", why);
+    ExitCode::from(USAGE)
+}
+
+fn tell(kind: &str, what: &dyn std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{kind}: {what}");
 }
 
 /// A folder from the environment; empty is unset.
@@ -141,8 +161,8 @@ fn tool_list(shared: &Shared) -> String {
     list.trim_end().to_owned()
 }
 
-fn serve(shared: Shared) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+fn serve(threads: usize, serving: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -150,7 +170,7 @@ fn serve(shared: Shared) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(serve_stdio(Arc::new(shared)));
+    let code = runtime.block_on(serving);
     // Calls that still run are dropped, and with them their files. Where stdin is not a pipe, a thread may go on waiting
     // for it and is left behind.
     runtime.shutdown_timeout(SHUTDOWN);
@@ -172,5 +192,61 @@ async fn serve_stdio(shared: Arc<Shared>) -> ExitCode {
             tracing::error!(%error, "the session could not be started");
             ExitCode::FAILURE
         }
+    }
+}
+
+async fn serve_http(shared: Arc<Shared>, settings: Settings) -> ExitCode {
+    if let Some(warning) = settings.warning {
+        tell("warning", &warning);
+    }
+    let served = async {
+        let listening = Listening::bind(shared, settings, Limits::default()).await?;
+        let stop = futures::stream::unfold(StopSignals::new()?, async |mut signals| {
+            signals.next().await;
+            Some(((), signals))
+        });
+        let _ = writeln!(std::io::stderr(), "listening on {}", listening.url());
+        listening.run(stop).await
+    };
+    match served.await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell("error", &format!("the server can't serve HTTP: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What asks the process to stop.
+struct StopSignals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl StopSignals {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -53,6 +53,12 @@ pub struct About {
     pub cost_description: &'static str,
 }
 
+impl About {
+    /// Every way to deliver autocontext, for connectors that have blocks (7.5).
+    pub const EVERY_DELIVERY: &[AutocontextDelivery] =
+        &[AutocontextDelivery::Inject, AutocontextDelivery::Suggest, AutocontextDelivery::OnFirstCall];
+}
+
 /// A resource a call works on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
@@ -168,7 +174,7 @@ impl Connector {
         Ok(self)
     }
 
-    /// Whether any tool works on a remote resource.
+    /// Whether the source has resources at all; without, `resource_id.format` is `none` (6.1).
     pub(crate) fn has_resources(&self) -> bool {
         self.about.resource_id.format != "none"
     }
@@ -184,10 +190,15 @@ impl<S: Source> Builder<S> {
         let name = T::SPEC.name;
         assert!(name != TOOL_AUTOCONTEXT && name != TOOL_AUTOCONTEXT_DATA, "the tool name {name} is reserved");
         assert!(self.tools.iter().all(|tool| tool.spec.name != name), "two tools are called {name}");
+        let tool = ToolEntry::of::<T>(self.source.clone());
+        assert!(
+            !T::SPEC.resource || !tool.input.properties().contains_key(RESOURCE_ID),
+            "{name} has a field {RESOURCE_ID}; the core adds that argument, see Call::resource"
+        );
         if let Some(contradiction) = T::SPEC.hints.contradiction(T::Answer::EXTRACTION) {
             panic!("the tool {name} {contradiction}");
         }
-        self.tools.push(ToolEntry::of::<T>(self.source.clone()));
+        self.tools.push(tool);
         self
     }
 
@@ -216,6 +227,7 @@ impl<S: Source> Builder<S> {
         F: Fn(Arc<S>, Arc<Call>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Value>> + Send + 'static,
     {
+        assert!(self.blocks.iter().all(|block| block.descriptor.id != id), "two blocks are called {id}");
         assert!(is_block_id(id), "the block id {id} must be lowercase words joined by _");
         let applies_to = (!levels.is_empty()).then(|| levels.iter().map(ToString::to_string).collect());
         let source = self.source.clone();

@@ -29,6 +29,8 @@ pub(crate) struct Host {
     pub(crate) call_id: Option<String>,
     /// Files in here are ours to remove.
     pub(crate) tmp: PathBuf,
+    /// Whether the host may name any other file too. It runs this process over stdio; over HTTP it may be anybody.
+    pub(crate) any_file: bool,
 }
 
 impl fmt::Debug for Host {
@@ -94,6 +96,9 @@ impl Host {
             (TableFormat::File, _, Some(uri)) => {
                 let path = file_path(&uri).ok_or_else(|| malformed("table_uri is not the address of a local file"))?;
                 let remove = is_inside(&path, &self.tmp);
+                if !remove && !self.any_file {
+                    return Err(malformed("over HTTP, rows come inline or in a file in ACP_TMP_DIR"));
+                }
                 (Rows::File { path, remove }, None)
             }
             _ => return Err(malformed("it has no rows")),

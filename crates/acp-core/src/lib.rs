@@ -5,8 +5,9 @@
 //! tables, caches autocontext, and turns every failure into a typed answer. `examples/minimal.rs` is a whole
 //! connector.
 //!
-//! From a line of input to its answer: `stdio` reads it, `server` checks the call in a fixed order and runs the
-//! tool, the tool pushes rows into a `table`, `answer` puts the three parts together, and `stdio` writes them.
+//! From a line of input to its answer: `stdio` or `http` reads it, `server` checks the call in a fixed order and runs the
+//! tool, the tool pushes rows into a `table`, `answer` puts the three parts together, and
+//! the transport writes them.
 
 mod access;
 mod answer;
@@ -21,8 +22,11 @@ mod clock;
 mod connector;
 mod credentials;
 mod dates;
+mod envelope;
 mod error;
 mod host_tables;
+mod http;
+mod links;
 mod log;
 mod outgoing;
 mod server;

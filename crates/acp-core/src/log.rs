@@ -7,7 +7,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 /// Libraries that print whole requests, headers or token answers when they are asked for details.
-const TALKATIVE: [&str; 8] = ["rmcp", "hyper", "hyper_util", "h2", "reqwest", "rustls", "gcp_auth", "tower"];
+const TALKATIVE: [&str; 10] =
+    ["rmcp", "hyper", "hyper_util", "h2", "reqwest", "rustls", "gcp_auth", "tower", "axum", "axum_server"];
 
 /// What is logged without `ACP_LOG`: the library's own warnings repeat errors that the client was already told.
 const DEFAULT_FILTER: &str = "warn,rmcp=error";

@@ -32,7 +32,7 @@ use crate::call::{Call, Progress, Reports, lock};
 use crate::connector::{Connector, Resource};
 use crate::error::{Error, Result};
 use crate::host_tables::{self, Host};
-use crate::outgoing::OutgoingTables;
+use crate::outgoing::{self, Handover, Outbox, OutgoingTables};
 use crate::session::{CallSettings, InForce, Settings};
 use crate::spool::TableFiles;
 use crate::table::{Keep, TableSettings};
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     /// Where calls are recorded, if at all.
     pub(crate) audit: Option<Audit>,
     connector: Connector,
-    memory: Memory,
+    memory: Arc<Memory>,
     files: TableFiles,
     info: ServerConfig,
     tools: Vec<Tool>,
@@ -77,6 +77,7 @@ pub(crate) struct Folders {
 
 impl Shared {
     pub(crate) fn new(connector: Connector, folders: Folders) -> Self {
+        let shared_place = folders.tmp.is_none();
         let directory = folders.tmp.unwrap_or_else(|| std::env::temp_dir().join("acp-results"));
         let autocontext_input = autocontext::input(&connector);
         let autocontext_data_input = autocontext::data_input(&connector);
@@ -88,8 +89,8 @@ impl Shared {
         tools.extend(reserved.map(|(name, title, input, hints)| tool(name, title, &input.description, input, hints)));
         Self {
             audit: None,
-            memory: Memory::new(connector.clock, folders.cache),
-            files: TableFiles { directory, prefix: connector.about.name.to_owned() },
+            memory: Arc::new(Memory::new(connector.clock, folders.cache)),
+            files: TableFiles { directory, shared_place, prefix: connector.about.name.to_owned() },
             info: server_info(&connector),
             tools,
             autocontext_input,
@@ -187,7 +188,7 @@ impl Client {
 /// A call that passed every check that needs no source.
 struct Prepared {
     run: Run,
-    call: Arc<Call>,
+    call: Call,
     settings: CallSettings,
     multi_table: bool,
 }
@@ -196,6 +197,16 @@ impl Server {
     /// A new session.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, settings: Arc::default(), outgoing: Arc::default(), transport: "stdio" }
+    }
+
+    /// A new session of a transport that many share.
+    pub(crate) fn in_outbox(shared: Arc<Shared>, outbox: Arc<Outbox>) -> Self {
+        Self {
+            shared,
+            settings: Arc::default(),
+            outgoing: Arc::new(OutgoingTables::in_outbox(outbox)),
+            transport: "http",
+        }
     }
 
     /// The tables of this session's answers, for the transport.
@@ -249,13 +260,13 @@ impl Server {
             tool: tool.to_owned(),
             resource_id: None,
             arguments: JsonObject::new(),
-            checked: false,
             in_force: lock(&self.settings).in_force(&connector.about, &connector.catalogue),
             warnings: Vec::new(),
             started: Instant::now(),
             clock: connector.clock,
             cost: Cost::default(),
             running: None,
+            mark: None,
         }
     }
 
@@ -267,7 +278,9 @@ impl Server {
         facts: &mut Facts,
     ) -> CallToolResult {
         let arguments = request.arguments.unwrap_or_default();
-        let work = AssertUnwindSafe(self.dispatch(&request.name, arguments, context, facts));
+        let progress = Arc::default();
+        let work = self.dispatch(&request.name, arguments, context, facts, &progress);
+        let work = AssertUnwindSafe(self.watched(work, &progress, context));
         let outcome = work.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
         match outcome {
             Ok(answer) => answer,
@@ -287,6 +300,7 @@ impl Server {
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
         facts: &mut Facts,
+        progress: &Arc<Mutex<Progress>>,
     ) -> Result<CallToolResult> {
         let connector = &self.shared.connector;
         let about = &connector.about;
@@ -303,7 +317,8 @@ impl Server {
             None if name == TOOL_AUTOCONTEXT => self.autocontext(arguments, settings, facts).await,
             None => self.autocontext_data(arguments, facts),
             Some(entry) => {
-                let prepared = self.prepare(entry, arguments, settings, context, facts)?;
+                let mut prepared = self.prepare(entry, arguments, settings, context, facts)?;
+                prepared.call.progress = progress.clone();
                 self.run(prepared, context, facts).await
             }
         }
@@ -324,11 +339,10 @@ impl Server {
     ) -> Result<Prepared> {
         let connector = &self.shared.connector;
         let about = &connector.about;
-        facts.arguments = entry.input.known_only(&arguments);
         arguments = entry.input.rename(arguments)?;
         let resource_id = if entry.spec.resource { take_resource_id(&mut arguments)? } else { None };
         let mut arguments = entry.input.check(arguments)?;
-        facts.accept(&arguments);
+        facts.arguments.clone_from(&arguments);
         let asked = take_tables(entry, &mut arguments);
         let link = entry.input.link(&arguments).map(str::to_owned);
         let run = entry.prepare(arguments.clone())?;
@@ -349,18 +363,20 @@ impl Server {
         call.tables.sampling = settings.sampling;
         call.tables.inline_max_bytes = settings.inline_max_bytes;
         call.tables.keep = client.keep(settings.present);
+        call.tables.handover = Handover::of(&context.extensions);
         call.selection = connector
             .catalogue
             .select(asked.as_deref(), facts.in_force.tables.as_deref(), Some(entry.spec.name))
             .filter(|_| entry.extraction);
         if client.host_tables() {
+            let any_file = !outgoing::over_http(&context.extensions);
             let (peer, tmp) = (context.peer.clone(), self.shared.files.directory.clone());
-            call.host = Some(Host { peer, call_id: settings.call_id.clone(), tmp });
+            call.host = Some(Host { peer, call_id: settings.call_id.clone(), tmp, any_file });
         }
         call.reports =
             Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings), cost: Cost::default() });
         let multi_table = client.multi_table();
-        Ok(Prepared { run, call: Arc::new(call), settings, multi_table })
+        Ok(Prepared { run, call, settings, multi_table })
     }
 
     fn call(&self, resource: Option<Resource>, in_force: &InForce) -> Call {
@@ -375,9 +391,10 @@ impl Server {
                 inline_max_bytes: acp_protocol::INLINE_MAX_BYTES,
                 keep: Keep::Nothing,
                 files: self.shared.files.clone(),
+                handover: Handover::File,
             },
             reports: Mutex::default(),
-            progress: Mutex::default(),
+            progress: Arc::default(),
             cost_limit_usd: in_force.cost_limit_usd,
             selection: None,
             host: None,
@@ -405,9 +422,10 @@ impl Server {
         facts: &mut Facts,
     ) -> Result<CallToolResult> {
         let Prepared { run, call, settings, multi_table } = prepared;
+        let call = Arc::new(call);
         let connector = &self.shared.connector;
         facts.running = Some(call.clone());
-        let outcome = self.watched(run(call.clone()), &call, context).await;
+        let outcome = run(call.clone()).await;
         let attached = match &outcome {
             Ok(Outcome::Extraction(_) | Outcome::Tables(_)) => {
                 autocontext::attach(connector, &self.shared.memory, &call, &settings).await
@@ -420,9 +438,11 @@ impl Server {
             self.shared.memory.used(&call.identity(), &resource.id);
         }
         let today = connector.clock.today(&TimeZone::system());
-        let delivered = Delivered { tables: &self.outgoing, request: &context.id };
+        let handover = &call.tables.handover;
+        let delivered = Delivered { tables: &self.outgoing, request: &context.id, handover };
         let selection = call.selection.as_ref();
-        match outcome {
+        let (attached, mark) = attached.unzip();
+        let answer = match outcome {
             Outcome::Info(value) => Ok(facts.plain(ResultKind::Info, &value, false)),
             Outcome::Extraction(extraction) => facts.extraction(*extraction, today, attached, &delivered, None, None),
             Outcome::Tables(tables) if multi_table => facts.tables(*tables, selection, today, attached, &delivered),
@@ -430,16 +450,18 @@ impl Server {
                 let empty = call.table(Vec::new())?;
                 facts.main_table(*tables, selection, today, attached, &delivered, empty)
             }
-        }
+        }?;
+        facts.mark = mark;
+        Ok(answer)
     }
 
-    /// Runs a tool while telling the client how far it is.
+    /// Works on a call while telling the client how far it is.
     async fn watched(
         &self,
-        work: impl Future<Output = Result<Outcome>>,
-        call: &Call,
+        work: impl Future<Output = Result<CallToolResult>>,
+        progress: &Mutex<Progress>,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Outcome> {
+    ) -> Result<CallToolResult> {
         let mut work = std::pin::pin!(work);
         let token = context.meta.get_progress_token();
         let mut ticks = tokio::time::interval(PROGRESS_EVERY);
@@ -450,7 +472,7 @@ impl Server {
                 biased;
                 finished = &mut work => return finished,
                 _ = ticks.tick(), if token.is_some() => {
-                    let mut now = lock(&call.progress).clone();
+                    let mut now = lock(progress).clone();
                     if now == told || now.done <= told.done {
                         if told_at.elapsed() < HEARTBEAT {
                             continue;
@@ -473,11 +495,9 @@ impl Server {
 
     fn autocontext_data(&self, arguments: JsonObject, facts: &mut Facts) -> Result<CallToolResult> {
         let connector = &self.shared.connector;
-        facts.arguments = self.shared.autocontext_data_input.known_only(&arguments);
         let mut arguments = self.shared.autocontext_data_input.rename(arguments)?;
         let resource = take_resource_id(&mut arguments)?.map(|id| connector.source.resource(&id)).transpose()?;
-        let arguments = self.shared.autocontext_data_input.check(arguments)?;
-        facts.accept(&arguments);
+        facts.arguments = self.shared.autocontext_data_input.check(arguments)?;
         facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
         let descriptors = autocontext::descriptors(connector, resource.as_ref().map(|resource| resource.level));
         Ok(facts.plain(ResultKind::AutocontextData, &descriptors, false))
@@ -491,14 +511,13 @@ impl Server {
     ) -> Result<CallToolResult> {
         let connector = &self.shared.connector;
         let input = &self.shared.autocontext_input;
-        facts.arguments = input.known_only(&arguments);
         let mut arguments = input.rename(arguments)?;
         let wanted = autocontext::requested(connector, &arguments)?;
         let resource_id = take_resource_id(&mut arguments)?;
         let arguments = input.check(arguments)?;
         let resource = resource_id.map(|id| connector.source.resource(&id)).transpose()?;
         facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
-        facts.accept(&arguments);
+        facts.arguments.clone_from(&arguments);
         let query = arguments.get("query").and_then(Value::as_str).filter(|query| !query.is_empty());
         if connector.has_resources() && connector.about.credentials.needed() {
             facts.in_force.usable_credentials(&connector.about)?;
@@ -627,6 +646,9 @@ impl ServerHandler for Server {
         if let Err(error) = call.answered(&answer) {
             self.outgoing.forget(&context.id);
             return Ok(call.facts.error(&error).into());
+        }
+        if let Some(mark) = call.facts.mark.take() {
+            mark.keep();
         }
         Ok(answer.into())
     }

@@ -26,6 +26,8 @@ pub(crate) enum Overflow {
 pub(crate) struct TableFiles {
     /// `ACP_TMP_DIR`, or a folder of ours in the system's temporary folder.
     pub(crate) directory: PathBuf,
+    /// Whether it is the latter, where others may have put something of that name.
+    pub(crate) shared_place: bool,
     /// The server's name, with which file names start.
     pub(crate) prefix: String,
 }
@@ -33,6 +35,9 @@ pub(crate) struct TableFiles {
 impl TableFiles {
     fn create(&self) -> io::Result<NamedTempFile> {
         create_private(&self.directory)?;
+        if self.shared_place {
+            check_private(&self.directory)?;
+        }
         // tempfile makes files that only their owner can read.
         tempfile::Builder::new()
             .prefix(&format!("{}-", self.prefix))
@@ -49,6 +54,30 @@ fn create_private(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// Makes sure that a folder is a folder, our own, and closed to others. Whoever owned it could replace tables before the
+/// host reads them.
+#[cfg(unix)]
+fn check_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let refuse = |why: &str| Err(io::Error::other(format!("{why}; set ACP_TMP_DIR to a folder of your own")));
+    let metadata = std::fs::symlink_metadata(folder)?;
+    if !metadata.is_dir() {
+        return refuse("it is not a folder");
+    }
+    // Whose a new file is tells who we are.
+    let own = NamedTempFile::new()?.as_file().metadata()?.uid();
+    if metadata.uid() != own || metadata.mode() & 0o077 != 0 {
+        return refuse("it belongs to others or is open to them");
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_private(_: &Path) -> io::Result<()> {
+    // Temporary folders are per user there.
+    Ok(())
 }
 
 /// Rows being collected.
@@ -277,7 +306,7 @@ mod tests {
     use super::*;
 
     fn spool(limit: u64, overflow: Overflow, directory: &Path, rows: &[&str]) -> Spooled {
-        let files = TableFiles { directory: directory.to_owned(), prefix: "test".to_owned() };
+        let files = TableFiles { directory: directory.to_owned(), shared_place: false, prefix: "test".to_owned() };
         let mut spool = Spool::new(limit, overflow, files);
         for row in rows {
             spool.push(row.as_bytes()).unwrap();
@@ -319,6 +348,20 @@ mod tests {
         let spooled = spool(0, Overflow::File, &file.path().join("below-a-file"), &["{}"]);
         assert!(spooled.fallback.is_some());
         assert_eq!(spooled.place.into_inline().as_deref(), Some(&b"[{}]"[..]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_in_a_shared_place_must_be_our_own_and_closed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let root = tempfile::tempdir().unwrap();
+        let files =
+            |name: &str| TableFiles { directory: root.path().join(name), shared_place: true, prefix: "t".into() };
+        assert!(files("new").create().is_ok() && files("new").create().is_ok());
+        std::fs::create_dir(root.path().join("open")).unwrap();
+        std::fs::set_permissions(root.path().join("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
+        symlink(root.path().join("new"), root.path().join("link")).unwrap();
+        assert!(files("open").create().is_err() && files("link").create().is_err());
     }
 
     #[test]

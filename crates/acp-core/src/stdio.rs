@@ -9,28 +9,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use acp_protocol::METHOD_CONFIGURE;
+use bytes::Bytes;
 use rmcp::RoleServer;
 use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde::{Deserialize, Deserializer};
-use serde_json::json;
-use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
+use crate::envelope::{Envelope, MAX_MESSAGE_BYTES, Refusal};
 use crate::outgoing::OutgoingTables;
-use crate::server::MCP_METHODS;
 
-/// The longest line: room for a table that a host sends in an answer, and a bound on what a peer can make us hold.
-const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 /// A line that needed more is not kept as a buffer for the next ones.
 const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
-
-const PARSE_ERROR: i32 = -32700;
-const INVALID_REQUEST: i32 = -32600;
-const METHOD_NOT_FOUND: i32 = -32601;
-const INVALID_PARAMS: i32 = -32602;
 
 /// Lines in, lines out.
 pub(crate) struct Lines<R, W> {
@@ -57,7 +48,7 @@ enum Line {
     /// Hand it to the session.
     Message(Box<RxJsonRpcMessage<RoleServer>>),
     /// Answer it here.
-    Answer { id: Option<RequestId>, code: i32, message: &'static str },
+    Answer(Refusal),
     /// Say nothing: an answer or a notification that can't be used.
     Ignore,
 }
@@ -95,7 +86,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 self.line.extend_from_slice(&available[..taken]);
             }
             self.reader.consume(taken);
-            if self.line.len() > MAX_LINE_BYTES {
+            if self.line.len() > MAX_MESSAGE_BYTES {
                 self.line = Vec::new();
                 self.skipping = true;
             }
@@ -123,39 +114,28 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     fn read(&mut self, line: &[u8]) -> Line {
         let envelope = match Envelope::read(line) {
             Ok(envelope) => envelope,
-            Err(refusal) => return refusal,
+            Err(refusal) => return Line::Answer(refusal),
         };
         if let Some(refusal) = self.refuse_before_initialize(&envelope) {
             return refusal;
         }
         match serde_json::from_slice(line) {
-            Ok(JsonRpcMessage::Request(request)) if !self.open.insert(request.id.clone()) => Line::Answer {
-                id: Some(request.id),
-                code: INVALID_REQUEST,
-                message: "Invalid Request: a request with this id is still open.",
-            },
+            Ok(JsonRpcMessage::Request(request)) if !self.open.insert(request.id.clone()) => {
+                Line::Answer(Refusal::still_open(request.id))
+            }
             Ok(message) => {
                 self.close_cancelled(&message);
                 match envelope.method.as_deref() {
                     Some("initialize") if is_initialize(&message) => self.initialized = true,
                     // Params that can't be read make it a request of no known kind.
-                    Some("initialize") => return Self::invalid_params(envelope.id),
+                    Some("initialize") => return Line::Answer(Refusal::invalid_params(envelope.id)),
                     Some(METHOD_CONFIGURE) => self.configuring = envelope.id,
                     _ => {}
                 }
                 Line::Message(Box::new(message))
             }
-            Err(_) if envelope.is_answer() || envelope.id.is_none() => Line::Ignore,
-            Err(_) if !envelope.method_is_known() => {
-                Line::Answer { id: envelope.id, code: METHOD_NOT_FOUND, message: "Method not found" }
-            }
-            Err(_) => Self::invalid_params(envelope.id),
+            Err(_) => envelope.unreadable().map_or(Line::Ignore, Line::Answer),
         }
-    }
-
-    fn invalid_params(id: Option<RequestId>) -> Line {
-        let message = "Invalid params: they do not have the form that MCP asks for.";
-        Line::Answer { id, code: INVALID_PARAMS, message }
     }
 
     /// A cancelled request gets no answer.
@@ -174,11 +154,9 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             _ if self.initialized => None,
             Some("initialize") if envelope.id.is_some() => None,
             Some("ping" | "server/discover") => None,
-            Some(_) if envelope.id.is_some() => Some(Line::Answer {
-                id: envelope.id.clone(),
-                code: INVALID_REQUEST,
-                message: "Invalid Request: send initialize first.",
-            }),
+            Some(_) if envelope.id.is_some() => {
+                Some(Line::Answer(Refusal::invalid(envelope.id.clone(), "Invalid Request: send initialize first.")))
+            }
             _ => Some(Line::Ignore),
         }
     }
@@ -188,85 +166,7 @@ fn is_initialize(message: &RxJsonRpcMessage<RoleServer>) -> bool {
     matches!(message, JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::InitializeRequest(_)))
 }
 
-/// What every JSON-RPC message has, read without looking at the params.
-struct Envelope {
-    id: Option<RequestId>,
-    method: Option<String>,
-    answer: bool,
-}
-
-#[derive(Deserialize)]
-struct RawEnvelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
-}
-
-/// Tells `null` from absent.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
-impl Envelope {
-    fn read(line: &[u8]) -> Result<Self, Line> {
-        let refuse = |id: Option<RequestId>, code: i32, message: &'static str| Line::Answer { id, code, message };
-        // A full parse finds broken texts and too deep nesting wherever they are. A number that is too large for its
-        // field is valid JSON.
-        let parsed = serde_json::from_slice::<serde_json::Value>(line);
-        if parsed.is_err_and(|error| !error.to_string().starts_with("number out of range")) {
-            return Err(refuse(
-                None,
-                PARSE_ERROR,
-                "Parse error: the line is not valid JSON, or it is nested deeper than 127 levels.",
-            ));
-        }
-        let raw: RawEnvelope<'_> = match line.first() {
-            Some(b'[') => {
-                return Err(refuse(
-                    None,
-                    INVALID_REQUEST,
-                    "Invalid Request: batches are not supported; send one message a line.",
-                ));
-            }
-            _ => serde_json::from_slice(line).map_err(|_| {
-                refuse(None, INVALID_REQUEST, "Invalid Request: a message is a JSON object, each key once.")
-            })?,
-        };
-        let answer = raw.method.is_none() && (raw.result.is_some() || raw.error.is_some());
-        let id = raw.id.and_then(|id| serde_json::from_str::<RequestId>(id.get()).ok());
-        let method = raw.method.and_then(|method| serde_json::from_str::<String>(method.get()).ok());
-        if answer {
-            return Ok(Self { id, method: None, answer });
-        }
-        if raw.id.is_some() && id.is_none() {
-            return Err(refuse(None, INVALID_REQUEST, "Invalid Request: the id must be a string or a whole number."));
-        }
-        if raw.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
-            return Err(refuse(id, INVALID_REQUEST, "Invalid Request: jsonrpc must be \"2.0\"."));
-        }
-        if method.is_none() {
-            return Err(refuse(id, INVALID_REQUEST, "Invalid Request: there is no method."));
-        }
-        Ok(Self { id, method, answer })
-    }
-
-    fn is_answer(&self) -> bool {
-        self.answer
-    }
-
-    fn method_is_known(&self) -> bool {
-        self.method.as_deref().is_some_and(|method| method == METHOD_CONFIGURE || MCP_METHODS.contains(&method))
-    }
-}
-
-async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, pieces: Vec<Vec<u8>>) -> io::Result<()> {
+async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, pieces: Vec<Bytes>) -> io::Result<()> {
     let mut guard = writer.lock().await;
     let writer = guard.as_mut().ok_or(io::ErrorKind::NotConnected)?;
     for piece in pieces {
@@ -297,7 +197,7 @@ where
         let mut tables = self.tables.take(answered.as_ref());
         async move {
             let text = serde_json::to_vec(&message)?;
-            write(&writer, tables.splice(text)).await?;
+            write(&writer, tables.splice(text)?).await?;
             tables.sent();
             Ok(())
         }
@@ -313,21 +213,16 @@ where
             let line = match self.next_line().await? {
                 Ok(line) if line.trim_ascii().is_empty() => continue,
                 Ok(line) => self.read(line.trim_ascii()),
-                Err(()) => Line::Answer {
-                    id: None,
-                    code: INVALID_REQUEST,
-                    message: "Invalid Request: the line is longer than 64 MiB.",
-                },
+                Err(()) => Line::Answer(Refusal::invalid(None, "Invalid Request: the line is longer than 64 MiB.")),
             };
             match line {
                 Line::Message(message) => return Some(*message),
                 Line::Ignore => {}
-                Line::Answer { id, code, message } => {
-                    let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+                Line::Answer(refusal) => {
                     let writer = self.writer.clone();
                     self.answering = Some(Box::pin(async move {
                         // The caller is gone when this fails; the next read finds the end of input.
-                        let _ = write(&writer, vec![answer.to_string().into_bytes()]).await;
+                        let _ = write(&writer, vec![refusal.to_text().into()]).await;
                     }));
                 }
             }

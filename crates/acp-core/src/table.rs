@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::cell::{self, Cell, Inferred, Written};
 use crate::error::{Error, Result};
+use crate::outgoing::Handover;
 use crate::spool::{Overflow, Place, Spool, TableFiles, spread};
 
 /// Characters of a value that a warning quotes: values of reports are other people's text.
@@ -28,6 +29,8 @@ pub(crate) struct TableSettings {
     pub(crate) keep: Keep,
     /// Where files go.
     pub(crate) files: TableFiles,
+    /// How a table beyond the inline limit gets to who wants it.
+    pub(crate) handover: Handover,
 }
 
 impl TableSettings {
@@ -163,7 +166,7 @@ impl TableWriter {
         let settings = self.settings;
         let mut warnings: Vec<String> = self.columns.iter().flat_map(Column::warnings).collect();
         let mut spooled = self.spool.finish().map_err(|error| cannot_store(&settings, &error))?;
-        if let Some(reason) = &spooled.fallback {
+        if let (Some(reason), Handover::File | Handover::Link(_)) = (&spooled.fallback, &settings.handover) {
             warnings.push(format!("The table is delivered inline, because no file could be written ({reason})."));
         }
         let sample = match settings.sampling {

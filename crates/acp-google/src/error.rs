@@ -112,8 +112,15 @@ impl Context {
         if self.resource.is_empty() { "this resource" } else { &self.resource }
     }
 
+    fn whose(&self) -> String {
+        match &self.principal {
+            Some(principal) => format!("the credentials of {principal}"),
+            None => "these credentials".to_owned(),
+        }
+    }
+
     fn who(&self) -> &str {
-        self.principal.as_deref().unwrap_or("the account of these credentials")
+        self.principal.as_deref().unwrap_or("these credentials")
     }
 }
 
@@ -431,8 +438,8 @@ impl GoogleError {
 
     fn unauthenticated(&self, context: &Context) -> String {
         format!(
-            "Google does not accept the credentials of {} ({}): {}. Sign in again, or paste a new key or token.",
-            context.who(),
+            "Google does not accept {} ({}): {}. Sign in again, or paste a new key or token.",
+            context.whose(),
             self.http_status,
             self.sentence()
         )

@@ -11,6 +11,7 @@ use crate::credentials::GoogleCredentials;
 use crate::endpoints::Endpoints;
 use crate::http::{Http, read_certificates};
 use crate::token::Tokens;
+use url::Url;
 
 /// Everything that talks to Google from this process: connections, tokens, bounds. Clones share all of it.
 #[derive(Clone, Debug)]
@@ -99,7 +100,9 @@ pub struct GoogleArgs {
 impl GoogleArgs {
     /// The client these options and the environment ask for.
     pub fn connect(&self) -> Result<Google, StartError> {
-        Google::new(Options { endpoints: Endpoints::from_env()?, ca_file: self.ca_file.clone(), ..Options::default() })
+        // An empty variable is an unset one.
+        let ca_file = self.ca_file.clone().filter(|path| !path.as_os_str().is_empty());
+        Google::new(Options { endpoints: Endpoints::from_env()?, ca_file, ..Options::default() })
     }
 }
 
@@ -107,6 +110,9 @@ impl Google {
     /// Checks the options. Connections, and with them the system's certificates, come with the first request, so
     /// that a process which only says what it can do starts at once.
     pub fn new(options: Options) -> Result<Self, StartError> {
+        if !options.endpoints.is_sandbox() {
+            check_proxies()?;
+        }
         let certificates = match &options.ca_file {
             Some(path) => read_certificates(path)?,
             None => Vec::new(),
@@ -135,6 +141,30 @@ impl Google {
     }
 }
 
+/// A proxy that can't be used would be left out in silence, and requests would go past it.
+fn check_proxies() -> Result<(), StartError> {
+    for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        let Ok(value) = std::env::var(name) else { continue };
+        if !value.trim().is_empty() && !is_proxy(value.trim()) {
+            return Err(StartError::new(format!(
+                "{name} is not the address of a proxy, such as http://proxy.example:3128"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Proxies are often written without a scheme.
+fn is_proxy(address: &str) -> bool {
+    if !address.contains("://") && address.contains("//") {
+        return false;
+    }
+    let address = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    Url::parse(&address).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https" | "socks4" | "socks4a" | "socks5" | "socks5h") && url.has_host()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Args, Command, FromArgMatches};
@@ -150,6 +180,16 @@ mod tests {
         let args = GoogleArgs::from_arg_matches(&matches).unwrap();
         assert_eq!(args, GoogleArgs { ca_file: Some("a.pem".into()) });
         assert!(args.connect().unwrap_err().to_string().contains("a.pem"));
+    }
+
+    #[test]
+    fn proxies_are_recognised() {
+        for good in ["http://proxy:3128", "proxy.example:80", "https://user:pass@proxy", "socks5h://[::1]:1080"] {
+            assert!(is_proxy(good), "{good}");
+        }
+        for bad in ["::garbage::", "htp//proxy", "proxy host:80", "ftp://proxy", "http://"] {
+            assert!(!is_proxy(bad), "{bad}");
+        }
     }
 
     #[test]

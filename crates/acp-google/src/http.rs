@@ -20,6 +20,9 @@ pub(crate) const WHOLE: usize = 64 << 20;
 /// Bytes of an answer of the token endpoint, and of the body of an error.
 pub(crate) const SMALL: usize = 64 << 10;
 
+/// Bytes of a stream that are on their way before somebody reads them.
+const STREAM_WINDOW: u32 = 2 << 20;
+
 /// The client and its bounds.
 #[derive(Debug)]
 pub(crate) struct Http {
@@ -52,7 +55,10 @@ impl Http {
             // Google's APIs don't redirect; a redirect would carry the token to another host.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(self.timing.connect)
-            .http2_adaptive_window(true)
+            // Fixed windows: an adaptive one grows to many megabytes per connection, and a page that nobody reads yet
+            // should wait at Google and not here.
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(2 * STREAM_WINDOW)
             .gzip(true);
         builder = if self.sandbox {
             // A proxy in the environment is not for this computer's own address. There is no TLS, so no

@@ -101,8 +101,14 @@ impl Prepared {
             std::fs::rename(former, &kept)?;
         }
         if let Err(error) = std::fs::rename(self.unpacked.path().join(UNPACKED), &destination) {
-            if let Some(former) = &former {
-                std::fs::rename(&kept, former)?;
+            if let Some(former) = &former
+                && let Err(second) = std::fs::rename(&kept, former)
+            {
+                // The only copy of the former version must not go with the temporary folder.
+                let kept = aside.keep().join("folder");
+                let kept = kept.display();
+                let text = format!("{error}; the former version could not be put back and is now in {kept}: {second}");
+                return Err(std::io::Error::new(second.kind(), text).into());
             }
             return Err(error.into());
         }

@@ -29,7 +29,7 @@ pub enum Environment {
     Empty,
 }
 
-const ESSENTIAL: [&str; 24] = [
+const ESSENTIAL: [&str; 27] = [
     "PATH",
     "HOME",
     "USER",
@@ -48,6 +48,9 @@ const ESSENTIAL: [&str; 24] = [
     "LOCALAPPDATA",
     "PATHEXT",
     "HTTP_PROXY",
+    "ALL_PROXY",
+    "all_proxy",
+    "ACP_CA_FILE",
     "HTTPS_PROXY",
     "NO_PROXY",
     "https_proxy",
@@ -251,7 +254,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Closes the server's input, which ends it (MCP, stdio shutdown). One that hasn't ended after five seconds is killed.
+    /// Closes the server's input, which ends it (MCP, stdio shutdown). One that hasn't ended after ten seconds is killed.
     pub async fn close(mut self) -> std::io::Result<ExitStatus> {
         self.client.close();
         match tokio::time::timeout(EXIT_PATIENCE, self.child.wait()).await {

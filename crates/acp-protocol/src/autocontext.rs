@@ -21,6 +21,13 @@ pub struct ResourceSummary {
     pub recent: Option<bool>,
 }
 
+impl ResourceSummary {
+    /// A resource with nothing but a name.
+    pub fn new(resource_id: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { resource_id: resource_id.into(), name: name.into(), description: None, group: None, recent: None }
+    }
+}
+
 /// The answer of `autocontext` without a resource (6.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceListResponse {

@@ -97,6 +97,19 @@ pub struct ResourceIdInfo {
     pub examples: Vec<String>,
 }
 
+impl ResourceIdInfo {
+    /// Ids of one part, with an example.
+    pub fn new(title: &str, description: &str, format: &str, example: &str) -> Self {
+        Self {
+            title: Some(title.to_owned()),
+            description: description.to_owned(),
+            format: format.to_owned(),
+            separators: None,
+            examples: vec![example.to_owned()],
+        }
+    }
+}
+
 /// How autocontext is cached and delivered (4.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AutocontextInfo {

@@ -73,6 +73,18 @@ pub struct Header {
     pub description: Option<String>,
 }
 
+impl Header {
+    /// A column to group by.
+    pub fn dimension(name: impl Into<String>, column_type: ColumnType) -> Self {
+        Self { name: name.into(), column_type, role: Some(ColumnRole::Dimension), description: None }
+    }
+
+    /// A measure.
+    pub fn metric(name: impl Into<String>, column_type: ColumnType) -> Self {
+        Self { name: name.into(), column_type, role: Some(ColumnRole::Metric), description: None }
+    }
+}
+
 /// What the model reads of an extraction of one table (8.2). `rows` and `totals` are raw JSON, so that no digit
 /// is lost.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -148,7 +148,7 @@ fn no_row_no_total_no_message_no_secret() {
     assert_eq!(records[0]["kind"], "configure");
     assert_eq!(records[0]["fields"], json!(["row_limit", "credentials", "config", "config.zone"]));
     assert_eq!(records[0]["identity"].as_str().map(str::len), Some(16));
-    assert_eq!(records[4]["arguments"], json!({"query": {"omitted": true}}));
+    assert_eq!(records[4]["arguments"], json!({}));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn strict_gives_no_answer_without_a_record() {
     let mut server = toy("strict").variable("ACP_AUDIT_MODE", "strict").start();
     let log = log_of(server.root());
     let arguments = json!({"resource_id": "acc_1", "n": 30});
-    let by_file = meta("KEY-A-CANARY-1", &json!({"inline_max_bytes": 0}));
+    let by_file = meta("KEY-A-CANARY-1", &json!({"inline_max_bytes": 0, "session_id": "s-1"}));
     server.request("acp/configure", json!({"row_limit": 7}));
     block(&log);
     let mut tables = 0;
@@ -376,6 +376,7 @@ fn strict_gives_no_answer_without_a_record() {
         (&json!(30), &json!(7)),
         "it goes on, and nothing was half done"
     );
+    assert_eq!(info["autocontext_attached"], true, "what was held back was not delivered");
     assert_eq!(files_below(&server.root().join("tmp")).len(), 1);
     assert_eq!(finish(server).1.len(), 1);
 }

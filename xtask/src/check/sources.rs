@@ -33,6 +33,14 @@ const CONNECTORS: [(&[&str], &str); 3] = [
 /// A file above this size is data, not text to check.
 const TEXT_MAX: u64 = 2 * 1024 * 1024;
 
+/// The example that shows how little a connector takes.
+pub(super) fn example() -> Result<Option<Problem>> {
+    const EXAMPLE: &str = "crates/acp-core/examples/minimal.rs";
+    let lines = std::fs::read_to_string(crate::workspace::root().join(EXAMPLE))?.lines().count();
+    let problem = || Problem::new(EXAMPLE, format!("has {lines} lines"), "keep it under 80, as the README says");
+    Ok((lines >= 80).then(problem))
+}
+
 pub(super) fn check() -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for file in tracked_files()? {

@@ -19,6 +19,8 @@ use crate::warnings;
 const FIRST_DAY: Date = jiff::civil::date(2015, 8, 14);
 /// Dimensions and metrics that a report can have.
 const COLUMNS_MAX: usize = 9 + 10;
+/// Characters of the description: a filter can hold thousands of values.
+const DESCRIPTION_MAX: usize = 2_000;
 const DEFAULT_WINDOW: (&str, &str) = ("28daysAgo", "yesterday");
 
 /// Extracts a GA4 report, all rows. totals are Google's, over all rows; never add up users, rates or averages.
@@ -42,19 +44,19 @@ pub(crate) struct RunReport {
     /// Conditions that must all hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dimension_filters: Vec<DimensionFilter>,
-    /// Conditions on metrics of the finished rows.
+    /// Conditions on finished rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     metric_filters: Vec<MetricFilter>,
-    /// Order of the rows. Default: first metric, largest first.
+    /// Default: first metric, largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     order_by: Vec<OrderBy>,
-    /// Most rows to extract. Default: all.
+    /// Most rows. Default: all.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
     /// Keep rows whose metrics are all 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keep_empty_rows: bool,
-    /// Currency of amounts, such as EUR. Default: the property's.
+    /// Currency, such as EUR. Default: the property's.
     currency_code: Option<String>,
 }
 
@@ -148,16 +150,24 @@ impl RunReport {
                 )));
             }
         }
-        for order in &mut self.order_by {
+        for place in 0..self.order_by.len() {
+            let (before, order) = self.order_by.split_at_mut(place);
+            let order = &mut order[0];
             order.field = self
                 .metrics
                 .iter()
                 .chain(&self.dimensions)
                 .find(|name| **name == order.field)
                 .cloned()
-                .map_or_else(|| column_of(fields, &order.field, &self.metrics, &self.dimensions), Ok)?;
+                .map_or_else(|| column_of(fields, &order.field, &self.metrics, &self.dimensions, call), Ok)?;
+            if before.iter().any(|known| known.field == order.field) {
+                return Err(Error::invalid_arguments(format!(
+                    "order_by names {} twice. Name each column once.",
+                    order.field
+                )));
+            }
         }
-        for name in &self.metrics {
+        for name in self.metrics.iter().chain(self.metric_filters.iter().map(|filter| &filter.field)) {
             let reasons =
                 fields.get(Kind::Metric, name).map(|field| field.blocked_reasons.as_slice()).unwrap_or_default();
             if let Some(warning) = warnings::of_blocked_metric(name, reasons) {
@@ -271,7 +281,7 @@ impl RunReport {
             ));
         }
         if let Ok(zone) = TimeZone::get(&end.metadata.time_zone)
-            && window.end >= call.clock().today(&zone)
+            && (window.start..=window.end).contains(&call.clock().today(&zone))
         {
             call.warn("The range includes today, whose figures are not complete yet.");
         }
@@ -317,7 +327,7 @@ impl RunReport {
         if !end.metadata.currency_code.is_empty() {
             sentences.push(format!("Currency: {}", end.metadata.currency_code));
         }
-        sentences.join(". ") + "."
+        acp_google::clean(&(sentences.join(". ") + "."), DESCRIPTION_MAX)
     }
 }
 
@@ -331,9 +341,12 @@ fn resolve_filters<C: Condition>(filters: &mut [C], resolve: &impl Fn(Kind, &mut
 }
 
 /// The column that an order key means. Google orders only by columns.
-fn column_of(fields: &Fields, name: &str, metrics: &[String], dimensions: &[String]) -> Result<String> {
+fn column_of(fields: &Fields, name: &str, metrics: &[String], dimensions: &[String], call: &Call) -> Result<String> {
     for (kind, columns) in [(Kind::Metric, metrics), (Kind::Dimension, dimensions)] {
         if let Some(resolved) = fields.resolve(kind, name).ok().filter(|resolved| columns.contains(&resolved.name)) {
+            if let Some(warning) = resolved.warning {
+                call.warn(warning);
+            }
             return Ok(resolved.name);
         }
     }

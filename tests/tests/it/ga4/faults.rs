@@ -274,6 +274,7 @@ fn answers_that_break() -> Vec<Case> {
         ),
         case("nothing once", once(status(200, "")), REAL, 2..=2),
         case("nothing always", always(status(200, "")), Error(-32018, &[]), 1..=4),
+        case("an empty object", once(status(200, "{}")), Error(-32018, &["not a report"]), 1..=1),
         case("no JSON", once(status(200, "hello")), Error(-32018, &[]), 1..=4),
         case("half the JSON, well framed", always(status(200, half)), Error(-32018, &["answer"]), 1..=4),
         case("the rows and no end, well framed", always(status(200, after_rows)), Error(-32018, &["answer"]), 1..=4),
@@ -760,6 +761,7 @@ fn what_is_asked_beside_the_report_fails_as_well() {
 
     for (number, (action, expected, needle)) in [
         (status(200, "{"), -32018, "read"),
+        (status(200, "{}"), -32018, "fields"),
         (html(200), -32018, "proxy"),
         (google_error(500, "INTERNAL", "Internal error encountered.", ""), -32018, "500"),
         (

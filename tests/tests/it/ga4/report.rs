@@ -961,7 +961,7 @@ fn odd_cells_are_kept_apart_and_said() {
             .collect();
         let named = |names: &[&str]| -> Value { names.iter().map(|name| json!({"name": name})).collect() };
         let body = json!({
-            "dimensionHeaders": named(dimensions), "metricHeaders": named(metrics), "rows": rows, "rowCount": rows.len(), "metadata": {"timeZone": "Europe/Berlin", "currencyCode": "EUR"}});
+            "kind": "analyticsData#runReport", "dimensionHeaders": named(dimensions), "metricHeaders": named(metrics), "rows": rows, "rowCount": rows.len(), "metadata": {"timeZone": "Europe/Berlin", "currencyCode": "EUR"}});
         google.sandbox().faults().clear();
         google.fault(&json!({"path": ":runReport$", "action": {"status": {"code": 200, "body": body.to_string()}}}));
         ga4.report(&json!({"dimensions": dimensions, "metrics": metrics, "start_date": "2026-09-01", "end_date": "2026-09-03"})).ok()
@@ -1026,7 +1026,7 @@ fn odd_cells_are_kept_apart_and_said() {
     assert!(answer.warnings().iter().any(|warning| warning.contains("sessions")), "{:?}", answer.warnings());
 
     // Notices of every kind at once, and kinds that do not exist yet.
-    let body = json!({"metricHeaders": [{"name": "sessions", "type": "TYPE_INTEGER"}], "metadata": {
+    let body = json!({"kind": "analyticsData#runReport", "metricHeaders": [{"name": "sessions", "type": "TYPE_INTEGER"}], "metadata": {
         "timeZone": "Europe/Berlin", "emptyReason": "NO_DATA", "dataLossFromOtherRow": true, "subjectToThresholding": true,
         "samplingMetadatas": [{"samplesReadCount": "1", "samplingSpaceSize": "4"}, {"samplingSpaceSize": "0"}, {}],
         "dataTruncationReasons": [{"dataTruncationMessage": "Data before 2026-01-01\nwas deleted."}, {"unknown": 1}],
@@ -1041,4 +1041,55 @@ fn odd_cells_are_kept_apart_and_said() {
         assert_eq!(warnings.iter().filter(|warning| warning.contains(needle)).count(), 1, "{needle}: {warnings:?}");
     }
     assert_eq!(answer.model()["total_rows"], 0);
+}
+
+#[test]
+fn order_keys_are_columns_under_whatever_name() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let mut ask =
+        |order: Value| ga4.report(&json!({"metrics": ["totalUsers"], "dimensions": ["date"], "order_by": order}));
+    for (name, column) in [("users", "totalUsers"), ("Date", "date"), ("total_users", "totalUsers")] {
+        let answer = ask(json!([{"field": name}])).ok();
+        assert_eq!(answer.info()["arguments"]["order_by"][0]["field"], column);
+        let said = format!("'{name}' mapped to '{column}'");
+        assert!(answer.warnings().iter().any(|warning| warning.contains(&said)), "{:?}", answer.warnings());
+    }
+    assert!(ask(json!([{"field": "date"}, {"field": "Date"}])).refused(-32017).contains("twice"));
+}
+
+#[test]
+fn today_is_only_said_to_be_unfinished_where_it_is_part_of_the_range() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let mut says_today = |start: &str, end: &str| {
+        let answer = ga4.report(&json!({"metrics": ["sessions"], "start_date": start, "end_date": end})).ok();
+        answer.warnings().iter().any(|warning| warning.contains("includes today"))
+    };
+    assert!(says_today("3daysAgo", "today") && says_today("yesterday", "2900-01-01"));
+    assert!(!says_today("3daysAgo", "yesterday") && !says_today("2900-01-01", "2900-01-02"));
+}
+
+/// What a model pasted into the wrong place must not come back to it, nor to the host's store of arguments.
+#[test]
+fn arguments_of_refused_calls_are_not_repeated() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let canary = "ya29.a0CANARY/CANARY+CANARY=";
+    for arguments in [
+        json!({"metrics": ["sessions"], "dimension_filters": [{"field": "country", "match_type": "EXACT", "value": "x", "credentials": canary}]}),
+        json!({"metrics": [canary]}),
+        json!({"metrics": ["sessions"], "order_by": [{"field": canary}]}),
+        json!({"metrics": ["sessions"], "credentials": canary}),
+        json!({"metrics": ["sessions"], "limit": canary}),
+    ] {
+        let answer = ga4.report(&arguments);
+        answer.refused(-32017);
+        assert!(!answer.model().to_string().contains("CANARY"), "{arguments}");
+        assert_eq!(
+            answer.info()["arguments"].to_string().contains("CANARY"),
+            arguments["metrics"][0] == canary || arguments.get("order_by").is_some(),
+            "{arguments}"
+        );
+    }
 }

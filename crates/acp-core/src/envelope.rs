@@ -1,0 +1,137 @@
+//! What every JSON-RPC message has, and the error that a malformed one gets, whatever the transport.
+
+use acp_protocol::METHOD_CONFIGURE;
+use rmcp::model::RequestId;
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::server::MCP_METHODS;
+
+/// The longest message: room for a table that a host sends in an answer, and a bound on what a peer can make us hold.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
+const INVALID_PARAMS: i32 = -32602;
+const INTERNAL_ERROR: i32 = -32603;
+
+/// The error that answers a message which does not reach the session.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    id: Option<RequestId>,
+    code: i32,
+    message: &'static str,
+}
+
+impl Refusal {
+    pub(crate) fn invalid(id: Option<RequestId>, message: &'static str) -> Self {
+        Self { id, code: INVALID_REQUEST, message }
+    }
+
+    pub(crate) fn invalid_params(id: Option<RequestId>) -> Self {
+        let message = "Invalid params: they do not have the form that MCP asks for.";
+        Self { id, code: INVALID_PARAMS, message }
+    }
+
+    /// For a request whose id is that of another one without an answer.
+    pub(crate) fn still_open(id: RequestId) -> Self {
+        Self::invalid(Some(id), "Invalid Request: a request with this id is still open.")
+    }
+
+    /// For a request that is right, but can't be served now.
+    pub(crate) fn unavailable(id: Option<RequestId>, message: &'static str) -> Self {
+        Self { id, code: INTERNAL_ERROR, message }
+    }
+
+    /// The JSON-RPC message.
+    pub(crate) fn to_text(&self) -> String {
+        let Self { id, code, message } = self;
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
+    }
+}
+
+/// What every JSON-RPC message has, read without looking at the params.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    /// Its id, where it has one that JSON-RPC allows.
+    pub(crate) id: Option<RequestId>,
+    /// Its method; an answer has none.
+    pub(crate) method: Option<String>,
+    answer: bool,
+}
+
+#[derive(Deserialize)]
+struct RawEnvelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Tells `null` from absent.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Envelope {
+    /// Reads a message without looking at its params.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, Refusal> {
+        // A full parse finds broken texts and too deep nesting wherever they are. A number that is too large for its
+        // field is valid JSON.
+        let parsed = serde_json::from_slice::<serde_json::Value>(text);
+        if parsed.is_err_and(|error| !error.to_string().starts_with("number out of range")) {
+            let message = "Parse error: the message is not valid JSON, or it is nested deeper than 127 levels.";
+            return Err(Refusal { id: None, code: PARSE_ERROR, message });
+        }
+        let raw: RawEnvelope<'_> = match text.trim_ascii_start().first() {
+            Some(b'[') => {
+                let message = "Invalid Request: batches are not supported; send one message at a time.";
+                return Err(Refusal::invalid(None, message));
+            }
+            _ => serde_json::from_slice(text)
+                .map_err(|_| Refusal::invalid(None, "Invalid Request: a message is a JSON object, each key once."))?,
+        };
+        let answer = raw.method.is_none() && (raw.result.is_some() || raw.error.is_some());
+        let id = raw.id.and_then(|id| serde_json::from_str::<RequestId>(id.get()).ok());
+        let method = raw.method.and_then(|method| serde_json::from_str::<String>(method.get()).ok());
+        if answer {
+            return Ok(Self { id, method: None, answer });
+        }
+        if raw.id.is_some() && id.is_none() {
+            return Err(Refusal::invalid(None, "Invalid Request: the id must be a string or a whole number."));
+        }
+        if raw.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
+            return Err(Refusal::invalid(id, "Invalid Request: jsonrpc must be \"2.0\"."));
+        }
+        if method.is_none() {
+            return Err(Refusal::invalid(id, "Invalid Request: there is no method."));
+        }
+        Ok(Self { id, method, answer })
+    }
+
+    /// The answer to a message whose envelope is right and that MCP still can't read; none where nobody waits for one.
+    pub(crate) fn unreadable(self) -> Option<Refusal> {
+        if self.answer {
+            return None;
+        }
+        let id = Some(self.id?);
+        let known = self.method.is_some_and(|method| method == METHOD_CONFIGURE || MCP_METHODS.contains(&&*method));
+        match known {
+            true => Some(Refusal::invalid_params(id)),
+            false => Some(Refusal { id, code: METHOD_NOT_FOUND, message: "Method not found" }),
+        }
+    }
+
+    /// Whether an answer is expected.
+    pub(crate) fn is_request(&self) -> bool {
+        self.method.is_some() && self.id.is_some()
+    }
+}
