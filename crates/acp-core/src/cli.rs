@@ -178,6 +178,15 @@ fn serve(threads: usize, serving: impl Future<Output = ExitCode>) -> ExitCode {
 }
 
 async fn serve_stdio(shared: Arc<Shared>) -> ExitCode {
+    let Ok(mut signals) = StopSignals::new() else { return serve_session(shared).await };
+    // Asked to stop, the process drops its calls, and with them their files.
+    tokio::select! {
+        code = serve_session(shared) => code,
+        () = signals.next() => ExitCode::SUCCESS,
+    }
+}
+
+async fn serve_session(shared: Arc<Shared>) -> ExitCode {
     let (reader, writer) = stdio_pipes();
     let server = Server::new(shared);
     let transport = Lines::new(reader, writer, server.outgoing_tables());

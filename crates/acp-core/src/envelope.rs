@@ -17,6 +17,11 @@ const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 
+/// Nested levels of a message; what reads it has the same bound.
+const MAX_DEPTH: usize = 127;
+/// Values of a message that asks for something. Answers of a host may hold a table and are bounded by their bytes.
+const MAX_VALUES: usize = 200_000;
+
 /// The error that answers a message which does not reach the session.
 #[derive(Debug)]
 pub(crate) struct Refusal {
@@ -81,24 +86,50 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// About how many values a JSON text has, and how deep it is nested.
+fn size(text: &str) -> (usize, usize) {
+    let (mut values, mut depth, mut deepest) = (1, 0_usize, 0);
+    let (mut string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if string => escaped = true,
+            b'"' => string = !string,
+            _ if string => {}
+            b',' => values += 1,
+            b'{' | b'[' => {
+                values += 1;
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    (values, deepest)
+}
+
 impl Envelope {
     /// Reads a message without looking at its params.
     pub(crate) fn read(text: &[u8]) -> Result<Self, Refusal> {
-        // A full parse finds broken texts and too deep nesting wherever they are. A number that is too large for its
-        // field is valid JSON.
-        let parsed = serde_json::from_slice::<serde_json::Value>(text);
-        if parsed.is_err_and(|error| !error.to_string().starts_with("number out of range")) {
-            let message = "Parse error: the message is not valid JSON, or it is nested deeper than 127 levels.";
-            return Err(Refusal { id: None, code: PARSE_ERROR, message });
-        }
-        let raw: RawEnvelope<'_> = match text.trim_ascii_start().first() {
-            Some(b'[') => {
-                let message = "Invalid Request: batches are not supported; send one message at a time.";
-                return Err(Refusal::invalid(None, message));
-            }
-            _ => serde_json::from_slice(text)
-                .map_err(|_| Refusal::invalid(None, "Invalid Request: a message is a JSON object, each key once."))?,
+        let not_json = || Refusal {
+            id: None,
+            code: PARSE_ERROR,
+            message: "Parse error: the message is not valid JSON, or it is nested deeper than 127 levels.",
         };
+        let text = std::str::from_utf8(text).map_err(|_| not_json())?;
+        let (values, depth) = size(text);
+        if depth > MAX_DEPTH {
+            return Err(not_json());
+        }
+        // This reads all of the text, but keeps nothing of what it skips.
+        let raw: RawEnvelope<'_> = serde_json::from_str(text).map_err(|_| match () {
+            () if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() => not_json(),
+            () if text.trim_start().starts_with('[') => {
+                Refusal::invalid(None, "Invalid Request: batches are not supported; send one message at a time.")
+            }
+            () => Refusal::invalid(None, "Invalid Request: a message is a JSON object, each key once."),
+        })?;
         let answer = raw.method.is_none() && (raw.result.is_some() || raw.error.is_some());
         let id = raw.id.and_then(|id| serde_json::from_str::<RequestId>(id.get()).ok());
         let method = raw.method.and_then(|method| serde_json::from_str::<String>(method.get()).ok());
@@ -113,6 +144,10 @@ impl Envelope {
         }
         if method.is_none() {
             return Err(Refusal::invalid(id, "Invalid Request: there is no method."));
+        }
+        // MCP's library holds a message as trees of values, each of which takes many times its text.
+        if values > MAX_VALUES {
+            return Err(Refusal::invalid(id, "Invalid Request: the message has more than 200,000 values."));
         }
         Ok(Self { id, method, answer })
     }

@@ -27,9 +27,15 @@ fn text_that_is_not_utf_8() {
     for line in lines {
         assert_eq!(refused(&mut server, line), (json!(-32700), Value::Null), "M-040: {line:?}");
     }
-    // A lone surrogate is JSON's grammar but no text.
+    // A lone surrogate is JSON's grammar but no text, so the caller can be told which request it was.
     let lone = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\",\"params\":{\"a\":\"\\ud800\"}}\n";
-    assert_eq!(refused(&mut server, lone).0, json!(-32700), "M-040: a lone surrogate");
+    assert_eq!(refused(&mut server, lone), (json!(-32602), json!(3)), "M-040: a lone surrogate");
+    // Values take many times their text once they are read.
+    let many = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"ping\",\"params\":{{\"a\":[1{}]}}}}\n",
+        ",1".repeat(300_000)
+    );
+    assert_eq!(refused(&mut server, many.as_bytes()), (json!(-32600), json!(4)), "M-040: too many values");
     server.call("peek", json!({}), Value::Null);
     server.finish_well();
 }
