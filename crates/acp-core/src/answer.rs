@@ -1,5 +1,6 @@
 //! The three-part answer of every tool (section 8): what the model reads, what the host learns, and the table.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use acp_protocol::error::ErrorPayload;
@@ -10,7 +11,8 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject, RequestId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::autocontext::Delivery;
+use crate::autocontext::{Delivery, Mark};
+use crate::call::{Call, lock};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::outgoing::{Handover, OutgoingTables, Text};
@@ -32,6 +34,10 @@ pub(crate) struct Facts {
     pub(crate) started: Instant,
     pub(crate) clock: Clock,
     pub(crate) cost: Cost,
+    /// The call while its tool runs.
+    pub(crate) running: Option<Arc<Call>>,
+    /// Taken back unless the answer that carries autocontext goes out.
+    pub(crate) mark: Option<Mark>,
 }
 
 /// What a call costs, in USD.
@@ -56,6 +62,16 @@ pub(crate) struct Delivered<'a> {
 }
 
 impl Facts {
+    /// Takes over what the tool reported, once it no longer runs.
+    pub(crate) fn collect(&mut self) {
+        if let Some(call) = self.running.take() {
+            let reports = std::mem::take(&mut *lock(&call.reports));
+            self.arguments = reports.arguments;
+            self.warnings = reports.warnings;
+            self.cost = reports.cost;
+        }
+    }
+
     pub(crate) fn system_info(&self, kind: ResultKind) -> SystemInfo {
         SystemInfo {
             acp: self.server.to_owned(),

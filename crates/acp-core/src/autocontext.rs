@@ -219,6 +219,7 @@ pub(crate) async fn attach(
 
 /// Takes the mark of a delivery back unless it is kept: autocontext that could not be read, or whose answer was never
 /// made, was not delivered.
+#[derive(Debug)]
 pub(crate) struct Mark {
     memory: Arc<Memory>,
     session: Option<String>,

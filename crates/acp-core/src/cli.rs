@@ -12,6 +12,7 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
+use crate::audit::Audit;
 use crate::connector::Connector;
 use crate::http::{Environment, HttpFlags, Limits, Listening, Settings};
 use crate::log;
@@ -29,7 +30,13 @@ const USAGE: u8 = 2;
 ///
 /// Environment: ACP_CACHE_DIR (folder of the autocontext cache; without it, memory only), ACP_TMP_DIR (folder of table
 /// files), ACP_LOG (log filter for stderr, such as debug). With --http: ACP_PORT (port) and ACP_HTTP_TOKEN (clients must
-/// send it as Authorization: Bearer). No variable holds credentials of the source: the host sends them.
+/// send it as Authorization: Bearer).
+///
+/// Audit: ACP_AUDIT_LOG (absolute path of a file that gets a line of JSON for every call; off without it), ACP_AUDIT_MODE
+/// (best_effort or strict: no answer without its record), ACP_AUDIT_SQL (1: with the text of SQL), ACP_AUDIT_MAX_BYTES
+/// (size at which the file is rotated).
+///
+/// No variable holds credentials of the source: the host sends them.
 #[derive(Parser)]
 #[command(disable_version_flag = true)]
 struct Cli<A: Args> {
@@ -38,6 +45,9 @@ struct Cli<A: Args> {
     /// Print name and version.
     #[arg(short = 'V', long)]
     version: bool,
+    /// Publish only these tools, separated by commas; autocontext and autocontext_data are always there.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Vec<String>,
     #[command(flatten, next_help_heading = "HTTP")]
     http: HttpFlags,
     #[command(subcommand)]
@@ -77,9 +87,19 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
         Ok(connector) => connector,
         Err(error) => return refuse(&error),
     };
+    let connector = match connector.only(&cli.tools) {
+        Ok(connector) => connector,
+        Err(error) => return refuse(&error),
+    };
     let folders = Folders { cache: folder("ACP_CACHE_DIR"), tmp: folder("ACP_TMP_DIR") };
     let tmp_dir = folders.tmp.is_some();
-    let shared = Shared::new(connector, folders);
+    let mut shared = Shared::new(connector, folders);
+    if cli.command.is_none() && !cli.version {
+        shared.audit = match Audit::from_environment() {
+            Ok(audit) => audit,
+            Err(error) => return refuse(&error),
+        };
+    }
     let about = &shared.connector().about;
     let printed = match cli.command {
         _ if cli.version => print(&format!("{} {}", about.name, about.version)),

@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::tables::Catalogue;
-use crate::tool::{Tool, ToolEntry};
+use crate::tool::{Answer, Tool, ToolEntry};
 
 /// How long a host may take to hand over a table.
 const HOST_PATIENCE: Duration = Duration::from_secs(60);
@@ -156,6 +156,30 @@ impl Connector {
         }
     }
 
+    /// The same connector with these tools alone, in the order of the declaration; no names are all of them. The reserved
+    /// tools can be named and stay in any case. The error says what can be named.
+    pub(crate) fn only(mut self, names: &[String]) -> Result<Self, String> {
+        if names.is_empty() {
+            return Ok(self);
+        }
+        let known: Vec<&str> = self.tools.iter().map(|tool| tool.spec.name).collect();
+        let listed = known.join(", ");
+        let reserved = [TOOL_AUTOCONTEXT, TOOL_AUTOCONTEXT_DATA];
+        if let Some(unknown) = names.iter().find(|name| !known.iter().chain(&reserved).any(|known| known == name)) {
+            return Err(format!("--tools: there is no tool {unknown:?}. The tools are: {listed}."));
+        }
+        self.tools.retain(|tool| names.iter().any(|name| name == tool.spec.name));
+        if self.tools.is_empty() {
+            return Err(format!(
+                "--tools: name at least one of {listed}. {} are always there.",
+                reserved.join(" and ")
+            ));
+        }
+        let extracting = self.tools.iter().filter(|tool| tool.extraction).map(|tool| tool.spec.name);
+        self.catalogue.keep_tools(&extracting.collect::<Vec<_>>());
+        Ok(self)
+    }
+
     /// Whether the source has resources at all; without, `resource_id.format` is `none` (6.1).
     pub(crate) fn has_resources(&self) -> bool {
         self.about.resource_id.format != "none"
@@ -164,6 +188,9 @@ impl Connector {
 
 impl<S: Source> Builder<S> {
     /// Adds a tool. The first that extracts is the default tool (4.2).
+    ///
+    /// It panics where the declaration is wrong: a reserved name, a name that is taken, or hints that contradict what the
+    /// tool is (see [`Hints`](crate::Hints)).
     #[must_use]
     pub fn tool<T: Tool<Source = S>>(mut self) -> Self {
         let name = T::SPEC.name;
@@ -174,6 +201,9 @@ impl<S: Source> Builder<S> {
             !T::SPEC.resource || !tool.input.properties().contains_key(RESOURCE_ID),
             "{name} has a field {RESOURCE_ID}; the core adds that argument, see Call::resource"
         );
+        if let Some(contradiction) = T::SPEC.hints.contradiction(T::Answer::EXTRACTION) {
+            panic!("the tool {name} {contradiction}");
+        }
         self.tools.push(tool);
         self
     }

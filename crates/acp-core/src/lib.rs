@@ -12,6 +12,7 @@
 mod access;
 mod answer;
 mod arguments;
+mod audit;
 mod autocontext;
 mod cache;
 mod call;

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Cost, Delivered, Facts};
 use crate::arguments::{InputSchema, RESOURCE_ID, TABLES};
+use crate::audit::{self, Audit, AuditedCall};
 use crate::autocontext;
 use crate::cache::Memory;
 use crate::call::{Call, Progress, Reports, lock};
@@ -44,6 +45,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What the sessions of a process share.
 pub(crate) struct Shared {
+    /// Where calls are recorded, if at all.
+    pub(crate) audit: Option<Audit>,
     connector: Connector,
     memory: Arc<Memory>,
     files: TableFiles,
@@ -59,6 +62,8 @@ pub(crate) struct Server {
     shared: Arc<Shared>,
     settings: Arc<Mutex<Settings>>,
     outgoing: Arc<OutgoingTables>,
+    /// How its client reaches it, as the audit log names it.
+    transport: &'static str,
 }
 
 /// Folders that the host gave.
@@ -83,6 +88,7 @@ impl Shared {
         ];
         tools.extend(reserved.map(|(name, title, input, hints)| tool(name, title, &input.description, input, hints)));
         Self {
+            audit: None,
             memory: Arc::new(Memory::new(connector.clock, folders.cache)),
             files: TableFiles { directory, shared_place, prefix: connector.about.name.to_owned() },
             info: server_info(&connector),
@@ -101,6 +107,15 @@ impl Shared {
     /// The connector.
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector
+    }
+
+    /// What a tool takes, a reserved one too.
+    pub(crate) fn input_of(&self, tool: &str) -> Option<&InputSchema> {
+        match tool {
+            TOOL_AUTOCONTEXT => Some(&self.autocontext_input),
+            TOOL_AUTOCONTEXT_DATA => Some(&self.autocontext_data_input),
+            _ => self.connector.tools.iter().find(|entry| entry.spec.name == tool).map(|entry| &entry.input),
+        }
     }
 }
 
@@ -181,12 +196,17 @@ struct Prepared {
 impl Server {
     /// A new session.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, settings: Arc::default(), outgoing: Arc::default() }
+        Self { shared, settings: Arc::default(), outgoing: Arc::default(), transport: "stdio" }
     }
 
     /// A new session of a transport that many share.
     pub(crate) fn in_outbox(shared: Arc<Shared>, outbox: Arc<Outbox>) -> Self {
-        Self { shared, settings: Arc::default(), outgoing: Arc::new(OutgoingTables::in_outbox(outbox)) }
+        Self {
+            shared,
+            settings: Arc::default(),
+            outgoing: Arc::new(OutgoingTables::in_outbox(outbox)),
+            transport: "http",
+        }
     }
 
     /// The tables of this session's answers, for the transport.
@@ -195,6 +215,30 @@ impl Server {
     }
 
     fn configure(&self, params: Option<Value>) -> Result<CustomResult, ErrorData> {
+        let started = Instant::now();
+        let about = &self.shared.connector.about;
+        let catalogue = &self.shared.connector.catalogue;
+        let fields = audit::field_names(params.as_ref(), about);
+        // A connector's own code normalises the default resource.
+        let settings = std::panic::catch_unwind(AssertUnwindSafe(|| self.read_settings(params)))
+            .unwrap_or_else(|_| Err(ErrorData::internal_error(panicked().message().to_owned(), None)));
+        let mut session = lock(&self.settings);
+        let mut next = session.clone();
+        let read = settings.map(|settings| next.merge(settings));
+        let in_force = next.in_force(about, catalogue);
+        if let Some(audit) = &self.shared.audit {
+            audit
+                .configured(&self.shared, self.transport, &fields, &in_force, read.as_ref().err(), started)
+                .map_err(|error| protocol_error(&error))?;
+        }
+        read?;
+        // Whatever can fail was done before the session changes.
+        *session = next;
+        let answer = in_force.configured(catalogue);
+        Ok(CustomResult::new(serde_json::to_value(answer).unwrap_or_default()))
+    }
+
+    fn read_settings(&self, params: Option<Value>) -> Result<Settings, ErrorData> {
         let fields = match params {
             None | Some(Value::Null) => JsonObject::new(),
             Some(Value::Object(fields)) => fields,
@@ -204,20 +248,16 @@ impl Server {
         let catalogue = &self.shared.connector.catalogue;
         let mut settings = Settings::read(&fields, about, catalogue).map_err(|error| protocol_error(&error))?;
         settings.check_credentials(about).map_err(|error| protocol_error(&error))?;
-        // Whatever can fail is done before the session changes.
         settings.normalise_default(|id| self.shared.connector.source.resource(id).ok().map(|resource| resource.id));
-        let mut session = lock(&self.settings);
-        session.merge(settings);
-        let answer = session.in_force(about, catalogue).configured(catalogue);
-        Ok(CustomResult::new(serde_json::to_value(answer).unwrap_or_default()))
+        Ok(settings)
     }
 
-    /// Answers a call. Whatever goes wrong inside, a panic too, is an error answer with complete `system_info`.
-    async fn answer(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> CallToolResult {
+    /// What is known about a call before anything of it is read.
+    fn facts(&self, tool: &str) -> Facts {
         let connector = &self.shared.connector;
-        let mut facts = Facts {
+        Facts {
             server: connector.about.name,
-            tool: request.name.to_string(),
+            tool: tool.to_owned(),
             resource_id: None,
             arguments: JsonObject::new(),
             in_force: lock(&self.settings).in_force(&connector.about, &connector.catalogue),
@@ -225,15 +265,27 @@ impl Server {
             started: Instant::now(),
             clock: connector.clock,
             cost: Cost::default(),
-        };
+            running: None,
+            mark: None,
+        }
+    }
+
+    /// Answers a call. Whatever goes wrong inside, a panic too, is an error answer with complete `system_info`.
+    async fn answer(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+        facts: &mut Facts,
+    ) -> CallToolResult {
         let arguments = request.arguments.unwrap_or_default();
         let progress = Arc::default();
-        let work = self.dispatch(&request.name, arguments, context, &mut facts, &progress);
+        let work = self.dispatch(&request.name, arguments, context, facts, &progress);
         let work = AssertUnwindSafe(self.watched(work, &progress, context));
         let outcome = work.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
         match outcome {
             Ok(answer) => answer,
             Err(error) => {
+                facts.collect();
                 tracing::debug!(tool = %facts.tool, code = error.code().code(), "the call failed");
                 facts.error(&error)
             }
@@ -376,6 +428,7 @@ impl Server {
         let Prepared { run, call, settings, multi_table } = prepared;
         let call = Arc::new(call);
         let connector = &self.shared.connector;
+        facts.running = Some(call.clone());
         let outcome = run(call.clone()).await;
         let attached = match &outcome {
             Ok(Outcome::Extraction(_) | Outcome::Tables(_)) => {
@@ -383,10 +436,7 @@ impl Server {
             }
             _ => None,
         };
-        let reports = std::mem::take(&mut *lock(&call.reports));
-        facts.arguments = reports.arguments;
-        facts.warnings = reports.warnings;
-        facts.cost = reports.cost;
+        facts.collect();
         let outcome = outcome?;
         if let Some(resource) = &call.resource {
             self.shared.memory.used(&call.identity(), &resource.id);
@@ -407,9 +457,7 @@ impl Server {
                 facts.main_table(*tables, selection, today, attached, &delivered, empty)
             }
         }?;
-        if let Some(mark) = mark {
-            mark.keep();
-        }
+        facts.mark = mark;
         Ok(answer)
     }
 
@@ -455,7 +503,7 @@ impl Server {
         let connector = &self.shared.connector;
         let mut arguments = self.shared.autocontext_data_input.rename(arguments)?;
         let resource = take_resource_id(&mut arguments)?.map(|id| connector.source.resource(&id)).transpose()?;
-        self.shared.autocontext_data_input.check(arguments)?;
+        facts.arguments = self.shared.autocontext_data_input.check(arguments)?;
         facts.resource_id = resource.as_ref().map(|resource| resource.id.clone());
         let descriptors = autocontext::descriptors(connector, resource.as_ref().map(|resource| resource.level));
         Ok(facts.plain(ResultKind::AutocontextData, &descriptors, false))
@@ -560,11 +608,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         match request.method.as_str() {
-            METHOD_CONFIGURE => {
-                // A connector's own code normalises the default resource.
-                std::panic::catch_unwind(AssertUnwindSafe(|| self.configure(request.params)))
-                    .unwrap_or_else(|_| Err(ErrorData::internal_error(panicked().message().to_owned(), None)))
-            }
+            METHOD_CONFIGURE => self.configure(request.params),
             // Methods that MCP knows arrive here when their params can't be read.
             known if MCP_METHODS.contains(&known) => Err(ErrorData::invalid_params(
                 format!("The params of {known} do not have the form that MCP asks for."),
@@ -586,18 +630,26 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let cancelled = context.ct.clone();
-        let tool = request.name.to_string();
+        let mut call = AuditedCall::new(&self.shared, self.transport, &context.meta, self.facts(&request.name));
         // In the handler's own task: requests to the client find their stream only from there. Dropping the work is
         // what stops it, since the library only discards the answer.
         let answer = tokio::select! {
-            answer = self.answer(request, &context) => answer,
+            answer = self.answer(request, &context, &mut call.facts) => answer,
             () = cancelled.cancelled() => {
-                tracing::debug!(%tool, "the call was cancelled");
+                tracing::debug!(tool = %call.facts.tool, "the call was cancelled");
                 return Err(ErrorData::internal_error("The call was cancelled.", None));
             }
         };
         if cancelled.is_cancelled() {
             self.outgoing.forget(&context.id);
+            return Ok(answer.into());
+        }
+        if let Err(error) = call.answered(&answer) {
+            self.outgoing.forget(&context.id);
+            return Ok(call.facts.error(&error).into());
+        }
+        if let Some(mark) = call.facts.mark.take() {
+            mark.keep();
         }
         Ok(answer.into())
     }

@@ -170,6 +170,21 @@ impl Catalogue {
         Selection::of(&self.entries_of(tool), asked, set, self.defaults.as_deref())
     }
 
+    /// Leaves out what none of these tools makes.
+    pub(crate) fn keep_tools(&mut self, tools: &[&str]) {
+        self.entries.retain_mut(|entry| match &mut entry.tools {
+            Some(makers) => {
+                makers.retain(|maker| tools.contains(&maker.as_str()));
+                !makers.is_empty()
+            }
+            None => !tools.is_empty(),
+        });
+        if let Some(defaults) = &mut self.defaults {
+            defaults.retain(|name| self.entries.iter().any(|entry| entry.name == *name));
+        }
+        self.defaults.take_if(|_| self.entries.is_empty());
+    }
+
     /// The tables that a tool makes, or all.
     fn entries_of(&self, tool: Option<&str>) -> Vec<&TableCatalogEntry> {
         let makes = |entry: &&TableCatalogEntry| match (&entry.tools, tool) {
@@ -607,6 +622,37 @@ mod tests {
         assert!(!valid(catalogue(&["A"], &[], &[])));
         assert!(!valid(catalogue(&["a"], &["b"], &[])));
         assert!(!valid(catalogue(&["a"], &[], &["info"])));
+    }
+
+    #[test]
+    fn the_catalogue_shrinks_with_the_tools() {
+        let entry = |name: &str, tools: Option<&[&str]>| TableCatalogEntry {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            description: None,
+            group: None,
+            required: None,
+            tools: tools.map(|tools| tools.iter().map(ToString::to_string).collect()),
+        };
+        let all = Catalogue {
+            entries: vec![
+                entry("any", None),
+                entry("both", Some(&["visit", "look"])),
+                entry("looks", Some(&["look"])),
+                entry("visits", Some(&["visit"])),
+            ],
+            defaults: Some(vec!["visits".to_owned(), "both".to_owned()]),
+            field_limit: None,
+        };
+        let mut left = all.clone();
+        left.keep_tools(&["look"]);
+        let looks = Some(vec!["look".to_owned()]);
+        let shown: Vec<_> = left.entries.iter().map(|entry| (entry.name.as_str(), entry.tools.clone())).collect();
+        assert_eq!(shown, [("any", None), ("both", looks.clone()), ("looks", looks)]);
+        assert_eq!(left.defaults, Some(vec!["both".to_owned()]));
+        left.keep_tools(&[]);
+        assert!(left.entries.is_empty() && left.defaults.is_none());
+        assert_eq!(all.select(None, None, Some("look")).map(|selection| selection.selected().len()), Some(1));
     }
 
     #[test]

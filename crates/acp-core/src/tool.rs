@@ -46,6 +46,9 @@ pub struct ToolSpec {
 }
 
 /// MCP's tool annotations, all four of them: a client that is not told assumes the worst.
+///
+/// People allow tools by these hints, so they must not say less than what a tool may do: declaring a tool whose hints
+/// contradict each other or its answer panics.
 #[derive(Clone, Copy, Debug)]
 pub struct Hints {
     /// It changes nothing.
@@ -63,6 +66,19 @@ impl Hints {
     pub const READS_REMOTE: Self = Self { read_only: true, destructive: false, idempotent: true, open_world: true };
     /// Works on this machine and changes nothing.
     pub const READS_LOCAL: Self = Self { read_only: true, destructive: false, idempotent: true, open_world: false };
+
+    /// What is wrong with these hints, of a tool that extracts data or does something else.
+    pub(crate) fn contradiction(self, extraction: bool) -> Option<&'static str> {
+        match self {
+            Self { read_only: true, destructive: true, .. } => {
+                Some("can't be read-only and destructive: what may remove or replace something changes something")
+            }
+            Self { read_only: false, .. } if extraction => Some(
+                "extracts data, so it must be read-only: let another tool, that answers with Info, do what changes",
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// A table and how it came about.
@@ -202,4 +218,31 @@ fn unreadable(error: serde_json::Error) -> Error {
     let safe = !text.contains(['"', '`']) || text.starts_with("missing field");
     let reason = if safe { text } else { "a value has a form that this tool can't read".to_owned() };
     Error::invalid_arguments(format!("The arguments can't be read: {reason}. Correct them by the tool's schema."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_can_not_contradict_what_a_tool_is() {
+        let hints = |read_only, destructive| Hints { read_only, destructive, idempotent: false, open_world: true };
+        for (hints, extraction, wrong) in [
+            (Hints::READS_REMOTE, true, None),
+            (Hints::READS_LOCAL, false, None),
+            (hints(false, false), false, None),
+            (hints(false, true), false, None),
+            (hints(true, true), false, Some("destructive")),
+            (hints(true, true), true, Some("destructive")),
+            (hints(false, false), true, Some("extracts")),
+            (hints(false, true), true, Some("extracts")),
+        ] {
+            let found = hints.contradiction(extraction);
+            let as_expected = match (found, wrong) {
+                (Some(found), Some(wrong)) => found.contains(wrong),
+                (found, wrong) => found == wrong,
+            };
+            assert!(as_expected, "{hints:?}, extraction: {extraction}: {found:?}");
+        }
+    }
 }

@@ -145,7 +145,9 @@ async fn it_serves_until_it_is_told_to_stop_and_keeps_secrets() {
     command.args(["--http", "--port", "0"]);
     let environment =
         [("ACP_PORT", "1"), ("ACP_HTTP_TOKEN", "TOKEN-CANARY"), ("ACP_LOG", "trace"), ("RUST_LOG", "trace")];
-    let server = Server::start(command.envs(environment));
+    let folder = tempfile::tempdir().expect("folder");
+    let audit = folder.path().join("audit");
+    let server = Server::start(command.envs(environment).env("ACP_AUDIT_LOG", &audit));
     assert!(server.url.starts_with("http://127.0.0.1:") && server.url.ends_with("/mcp"), "{}", server.url);
     let first = post(&server.url, initialize()).bearer_auth("TOKEN-CANARY").send().await.expect("answer");
     assert_eq!(first.status(), 200);
@@ -167,6 +169,12 @@ async fn it_serves_until_it_is_told_to_stop_and_keeps_secrets() {
     let (code, stdout, log) = server.end();
     assert_eq!((code, stdout.as_str()), (Some(0), ""));
     assert!(!log.contains("CANARY"), "{log}");
+    let audit = std::fs::read_to_string(audit).expect("the audit log");
+    let records: Vec<serde_json::Value> =
+        audit.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    let [record] = &records[..] else { panic!("one request was understood: {audit}") };
+    assert_eq!((&record["kind"], &record["transport"]), (&"configure".into(), &"http".into()));
+    assert!(!audit.contains("CANARY"), "{audit}");
 }
 
 #[cfg(unix)]

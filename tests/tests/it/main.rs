@@ -2,6 +2,8 @@
 //!
 //! Most of them are data, in `vectors/`. What data can't say is here as Rust.
 
+mod allow_list;
+mod audit;
 mod command_line;
 mod files;
 mod ga4;

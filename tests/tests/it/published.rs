@@ -87,3 +87,18 @@ fn v_018_every_text_is_english() {
     }
     server.finish_well();
 }
+
+/// A client that is not told assumes the worst, and one that is told a lie lets a model write.
+#[test]
+fn annotations_are_explicit_and_extractions_only_read() {
+    let mut server = Setup::toy("tool annotations").start();
+    let extracting = server.hello.json["result"]["capabilities"]["experimental"]["acp"]["extraction_tools"].clone();
+    for tool in tools(&mut server) {
+        let hint = |name: &str| tool["annotations"][name].as_bool().unwrap_or_else(|| panic!("{name} of {tool}"));
+        let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"].map(hint);
+        assert!(!(hints[0] && hints[1]), "{tool}");
+        assert!(hints[0] || extracting.as_array().is_some_and(|names| !names.contains(&tool["name"])), "{tool}");
+        assert_eq!(hints[0], tool["name"] != "load_table", "{tool}");
+    }
+    server.finish_well();
+}
