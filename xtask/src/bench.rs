@@ -20,7 +20,7 @@ use crate::demo::thousands;
 use crate::workspace;
 use process::Usage;
 
-pub(crate) use client::Program;
+pub(crate) use client::{Program, http};
 
 /// Rows of a day of the sandbox's large property.
 const ROWS_PER_DAY: u64 = 25_000;

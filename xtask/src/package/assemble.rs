@@ -34,8 +34,13 @@ pub(crate) fn folder(
     }
     copy(executable, &folder.join(executable_name(&id, target)), true)?;
     if is_windows(target) {
-        manifest.transport =
-            Transport::Stdio { command: executable_name(&id, target), args: arguments(&manifest), env: None };
+        if let Transport::Stdio { command, args, .. } = &mut manifest.transport {
+            *command = executable_name(&id, target);
+            without_script(args);
+        }
+        if let Some(http) = &mut manifest.http {
+            without_script(&mut http.args);
+        }
         std::fs::write(folder.join("acp.json"), serde_json::to_string_pretty(&manifest)? + "\n")?;
     } else {
         let path = folder.join(START_NAME);
@@ -56,9 +61,8 @@ pub(crate) fn is_executable(path: &str, id: &str) -> bool {
 }
 
 /// What is passed to the program itself: everything but the script.
-fn arguments(manifest: &PackageManifest) -> Vec<String> {
-    let Transport::Stdio { args, .. } = &manifest.transport else { return Vec::new() };
-    args.iter().filter(|argument| *argument != START_NAME).cloned().collect()
+fn without_script(arguments: &mut Vec<String>) {
+    arguments.retain(|argument| argument != START_NAME);
 }
 
 fn is_windows(target: &str) -> bool {

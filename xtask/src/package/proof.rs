@@ -1,14 +1,17 @@
 //! Starts a package in every way in which hosts start one, with an empty environment, and fails if one doesn't work.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
 
 use acp_host::client::ClientOptions;
 use acp_host::install::{self, InstallOptions};
 use acp_host::launch::{Environment, Launch};
 use acp_host::package::{self, Package};
 use acp_host::probe::{Probe, probe};
-use acp_protocol::manifest::PackageManifest;
+use acp_protocol::manifest::{PackageManifest, Transport};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::Result;
 use crate::workspace::{self, about};
@@ -25,7 +28,8 @@ pub(crate) fn prove(zip: &Path, folder: &Path, manifest: &PackageManifest) -> Re
             .await
             .map_err(about("unzipped without mode bits"))?;
         let copy = place.path().join("copied").join(&manifest.id);
-        elsewhere(&copy, place.path(), manifest).await.map_err(about("started in another directory"))
+        elsewhere(&copy, place.path(), manifest).await.map_err(about("started in another directory"))?;
+        over_http(&copy, manifest).await.map_err(about("started over HTTP"))
     })
 }
 
@@ -54,6 +58,44 @@ async fn elsewhere(folder: &Path, directory: &Path, manifest: &PackageManifest) 
     // A relative command belongs to the working directory of such a host; only what is found by name can work.
     let launch = launch(&package)?.working_directory(directory).resolve_arguments();
     start(&launch, folder, manifest, "started in another directory").await
+}
+
+/// Starts the server by the `http` entry, on any free port, and greets it as a client does.
+async fn over_http(folder: &Path, manifest: &PackageManifest) -> Result<()> {
+    let (Transport::Stdio { command, .. }, Some(http)) = (&manifest.transport, &manifest.http) else { return Ok(()) };
+    let mut arguments = http.args.clone();
+    if let Some(port) = arguments.iter().position(|argument| argument == "--port") {
+        arguments[port + 1] = "0".to_owned();
+    }
+    let program = if command.ends_with(".exe") { folder.join(command) } else { command.into() };
+    let mut server = tokio::process::Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut lines = BufReader::new(server.stderr.take().ok_or("the server has no output")?).lines();
+    let line = tokio::time::timeout(Duration::from_secs(10), lines.next_line()).await??;
+    let line = line.ok_or("the server ended at once")?;
+    let url = line.strip_prefix("listening on ").ok_or(format!("it says {line:?}"))?;
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "xtask", "version": "0"}}});
+    let answer = crate::bench::http()?
+        .post(url)
+        .header("accept", "application/json, text/event-stream")
+        .json(&hello)
+        .send()
+        .await?;
+    let session = answer.headers().contains_key("mcp-session-id");
+    let status = answer.status();
+    if !status.is_success() || !session {
+        return Err(format!("it answers initialize with {status}, with a session: {session}").into());
+    }
+    server.kill().await?;
+    println!("  starts, over HTTP: {status}");
+    Ok(())
 }
 
 fn launch(package: &Package) -> Result<Launch> {
