@@ -45,8 +45,10 @@ pub struct Access {
 struct Settings {
     #[serde(default)]
     access_mode: AccessMode,
-    #[serde(default, alias = "file_rules")]
+    #[serde(default)]
     table_rules: Option<String>,
+    #[serde(default)]
+    file_rules: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +61,15 @@ impl Access {
     /// Reads the access from the settings of a call.
     pub fn of(call: &Call) -> Result<Self> {
         let settings: Settings = call.config()?;
-        let text = settings.table_rules.unwrap_or_default();
+        let (name, text) = match (settings.table_rules, settings.file_rules) {
+            (None, Some(text)) => ("file_rules", text),
+            (text, _) => ("table_rules", text.unwrap_or_default()),
+        };
+        let bad_rules = |what: &str| {
+            Error::invalid_arguments(format!(
+                "The setting {name} {what}. The person has to correct it in the settings of the source."
+            ))
+        };
         let rules: Vec<Rule> = match text.trim() {
             "" => Vec::new(),
             text => serde_json::from_str(text).map_err(|_| {
@@ -98,10 +108,4 @@ impl Access {
             ),
         ))
     }
-}
-
-fn bad_rules(what: &str) -> Error {
-    Error::invalid_arguments(format!(
-        "The setting table_rules {what}. The person has to correct it in the settings of the source."
-    ))
 }

@@ -19,6 +19,7 @@ use crate::outgoing::{Handover, OutgoingTables, Text};
 use crate::session::InForce;
 use crate::spool::Place;
 use crate::table::FinishedTable;
+use crate::tables::Selection;
 use crate::tool::Extraction;
 
 /// What is known about a call, whatever comes of it. It fills `system_info`.
@@ -124,8 +125,9 @@ impl Facts {
         attached: Option<Delivery>,
         delivered: &Delivered<'_>,
         notice: Option<String>,
-        selected: Option<&[String]>,
+        selection: Option<&Selection>,
     ) -> Result<CallToolResult> {
+        self.repeat_selection(selection);
         let Extraction { table, description, dates, title, extra, source } = extraction;
         let FinishedTable { headers, rows, sample, totals, place, warnings } =
             table.finish(self.in_force.row_limit as usize)?;
@@ -145,7 +147,7 @@ impl Facts {
         info.autocontext_attached = attached.is_some();
         info.messages = vec![notice.clone()];
         info.source = source;
-        info.tables_selected = selected.map(<[String]>::to_vec);
+        info.tables_selected = selection.map(|selection| selection.selected().to_vec());
         let response = ExtractionModelResponse {
             notice,
             description,

@@ -234,6 +234,9 @@ fn check_value(schema: &Value, value: &mut Value, path: &str) -> std::result::Re
     match value {
         Value::Object(object) => check_object(schema, object, path),
         Value::Array(items) => check_array(schema, items, path),
+        Value::String(text) if text.is_empty() && schema.get(ANNOTATION_INPUT) == Some(&json!(INPUT_TABLE_REF)) => {
+            Err(format!("{} must not be empty: it is the id of a dataset or report of the host.", named(path)))
+        }
         Value::String(text) => check_length(schema, text.chars().count(), "Length", "characters", path),
         Value::Number(number) => check_range(schema, number.as_f64().unwrap_or_default(), expected, path),
         Value::Null | Value::Bool(_) => Ok(()),

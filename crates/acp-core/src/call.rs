@@ -142,9 +142,17 @@ impl Call {
     /// is an error that tells the model how to ask for less (9.2). `advice` names the ways this source has, such as
     /// `fewer columns, shorter date range`.
     pub fn check_cost(&self, estimate_usd: f64, advice: &str) -> Result<()> {
-        let estimate = if estimate_usd.is_finite() { (estimate_usd * 1e6).round() / 1e6 } else { f64::MAX };
+        if !is_amount(estimate_usd) {
+            return Err(Error::upstream(
+                "The estimate of the cost is not an amount of money, so nothing was run. Run the call again; if it happens again, report it.",
+            ));
+        }
+        let allowed = estimate_usd <= self.cost_limit_usd;
+        // Rounding must not make an estimate look as if it were within the limit.
+        let rounded = micros(estimate_usd);
+        let estimate = if !allowed && rounded <= self.cost_limit_usd { estimate_usd } else { rounded };
         lock(&self.reports).cost = Cost { estimate, actual: Some(0.0) };
-        if estimate_usd <= self.cost_limit_usd {
+        if allowed {
             return Ok(());
         }
         let (cost, limit) = (dollars(estimate_usd), dollars(self.cost_limit_usd));
@@ -152,13 +160,13 @@ impl Call {
             "The query would cost about {cost} and the limit is {limit}. Narrow the query ({advice}) or ask the user to raise the limit."
         );
         Err(Error::new(ErrorCode::CostLimitExceeded, message)
-            .with_data("estimate_usd", estimate)
-            .with_data("limit_usd", self.cost_limit_usd))
+            .with_data("estimate_usd", amount(estimate))
+            .with_data("limit_usd", amount(self.cost_limit_usd)))
     }
 
-    /// Says what the call did cost, in USD; `None` when the source does not tell.
+    /// Says what the call did cost, in USD; `None` when the source does not tell, and so is what can't be an amount.
     pub fn set_cost(&self, actual_usd: Option<f64>) {
-        lock(&self.reports).cost.actual = actual_usd.map(|actual| (actual * 1e6).round() / 1e6);
+        lock(&self.reports).cost.actual = actual_usd.filter(|actual| is_amount(*actual)).map(micros);
     }
 
     /// Says something that the model should know before it trusts the numbers. The same sentence is kept once.
@@ -176,6 +184,21 @@ impl Call {
         *lock(&self.progress) =
             Progress { done: done as f64, total: total.map(|total| total as f64), message: message.into() };
     }
+}
+
+fn is_amount(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
+}
+
+/// An amount with six decimals; `-0` is `0`.
+fn micros(amount: f64) -> f64 {
+    let rounded = (amount * 1e6).round() / 1e6;
+    if rounded.is_finite() { rounded + 0.0 } else { amount }
+}
+
+/// An amount as JSON: `1`, not `1.0`, as the specification's examples have it.
+fn amount(value: f64) -> Value {
+    if value.fract() == 0.0 && value < 1e15 { (value as i64).into() } else { value.into() }
 }
 
 /// An amount as people read it: cents, or two digits that say something below a cent.

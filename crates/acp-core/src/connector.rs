@@ -20,6 +20,9 @@ use crate::error::Result;
 use crate::tables::Catalogue;
 use crate::tool::{Answer, Tool, ToolEntry};
 
+/// How long a host may take to hand over a table.
+const HOST_PATIENCE: Duration = Duration::from_secs(60);
+
 /// What a connector publishes about itself (4.2).
 #[derive(Clone, Debug)]
 pub struct About {
@@ -95,6 +98,7 @@ pub struct Builder<S> {
     tools: Vec<ToolEntry>,
     clock: Clock,
     catalogue: Catalogue,
+    host_patience: Duration,
 }
 
 /// A connector, ready to serve.
@@ -105,6 +109,7 @@ pub struct Connector {
     pub(crate) tools: Vec<ToolEntry>,
     pub(crate) clock: Clock,
     pub(crate) catalogue: Catalogue,
+    pub(crate) host_patience: Duration,
 }
 
 impl Connector {
@@ -117,6 +122,7 @@ impl Connector {
             tools: Vec::new(),
             clock: Clock::System,
             catalogue: Catalogue::default(),
+            host_patience: HOST_PATIENCE,
         }
     }
 
@@ -253,6 +259,13 @@ impl<S: Source> Builder<S> {
         self
     }
 
+    /// How long a host may take to hand over a table; a minute where nothing is said.
+    #[must_use]
+    pub fn host_patience(mut self, patience: Duration) -> Self {
+        self.host_patience = patience;
+        self
+    }
+
     /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -262,16 +275,21 @@ impl<S: Source> Builder<S> {
 
     /// Ends the declaration.
     pub fn build(self) -> Connector {
-        let Self { source, about, blocks, mut tools, clock, catalogue } = self;
+        let Self { source, about, blocks, mut tools, clock, catalogue, host_patience } = self;
         for tool in tools.iter_mut().filter(|tool| tool.spec.resource) {
             tool.input.add_first(RESOURCE_ID, resource_argument(&about));
         }
+        let extraction_tools: Vec<&str> =
+            tools.iter().filter(|tool| tool.extraction).map(|tool| tool.spec.name).collect();
+        catalogue.assert_valid(&extraction_tools);
         for tool in tools.iter_mut().filter(|tool| tool.extraction) {
             if let Some(argument) = catalogue.argument(tool.spec.name) {
+                let own = tool.input.properties().contains_key(TABLES);
+                assert!(!own, "the argument {TABLES} of {} is the catalogue's", tool.spec.name);
                 tool.input.add_first(TABLES, argument);
             }
         }
-        Connector { about, source: Box::new(source), blocks, tools, clock, catalogue }
+        Connector { about, source: Box::new(source), blocks, tools, clock, catalogue, host_patience }
     }
 }
 

@@ -165,6 +165,11 @@ impl Envelope {
         }
     }
 
+    /// Whether it answers a request of ours.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.answer
+    }
+
     /// Whether an answer is expected.
     pub(crate) fn is_request(&self) -> bool {
         self.method.is_some() && self.id.is_some()

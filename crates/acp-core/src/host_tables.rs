@@ -1,5 +1,6 @@
 //! Tables of the host: `acp/read_table`, by which a tool gets rows that the model only names (8.8).
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
@@ -10,7 +11,7 @@ use acp_protocol::error::ErrorCode;
 use acp_protocol::result::{Header, TableFormat};
 use acp_protocol::session::ReadTableParams;
 use acp_protocol::{JsonObject, METHOD_READ_TABLE};
-use rmcp::model::{ClientResult, CustomRequest, ServerRequest};
+use rmcp::model::{CancelledNotificationParam, ClientResult, CustomRequest, RequestId, ServerRequest};
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use rmcp::{Peer, RoleServer};
 use serde::Deserialize;
@@ -18,9 +19,6 @@ use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-
-/// How long a host may take to hand over a table.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The way to the host, for the length of one call.
 pub(crate) struct Host {
@@ -31,11 +29,31 @@ pub(crate) struct Host {
     pub(crate) tmp: PathBuf,
     /// Whether the host may name any other file too. It runs this process over stdio; over HTTP it may be anybody.
     pub(crate) any_file: bool,
+    /// How long it may take.
+    pub(crate) patience: Duration,
 }
 
 impl fmt::Debug for Host {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Host").field("call_id", &self.call_id).finish_non_exhaustive()
+    }
+}
+
+/// A request that the host has not answered. When its call is cancelled the host learns that nobody waits any more, so
+/// that it need not make the table and can remove a file it already wrote.
+struct Pending {
+    peer: Peer<RoleServer>,
+    id: Option<RequestId>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let cancelled = CancelledNotificationParam::new(Some(id), Some("The call was cancelled.".to_owned()));
+            let _ = peer.notify_cancelled(cancelled).await;
+        });
     }
 }
 
@@ -50,7 +68,22 @@ pub struct HostTable {
 #[derive(Debug)]
 enum Rows {
     Inline(Vec<JsonObject>),
-    File { path: PathBuf, remove: bool },
+    File(HostFile),
+}
+
+/// A file of the host. One that lies in `ACP_TMP_DIR` was written for us, and goes when it was read or is not needed.
+#[derive(Debug)]
+struct HostFile {
+    path: PathBuf,
+    ours: bool,
+}
+
+impl Drop for HostFile {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// The answer of a host as it comes.
@@ -62,8 +95,6 @@ struct Reply {
     headers: Vec<Header>,
     #[serde(default)]
     table: Option<Vec<JsonObject>>,
-    #[serde(default)]
-    table_uri: Option<String>,
 }
 
 impl Host {
@@ -74,10 +105,14 @@ impl Host {
         let request = ServerRequest::CustomRequest(CustomRequest::new(METHOD_READ_TABLE, Some(params)));
         let handle = self
             .peer
-            .send_request_with_option(request, PeerRequestOptions::with_timeout(PATIENCE))
+            .send_request_with_option(request, PeerRequestOptions::with_timeout(self.patience))
             .await
             .map_err(refused)?;
-        let reply = match handle.await_response().await.map_err(refused)? {
+        let mut pending = Pending { peer: self.peer.clone(), id: Some(handle.id.clone()) };
+        let response = handle.await_response().await;
+        // It was answered, or the library took it back when time was up.
+        pending.id = None;
+        let reply = match response.map_err(refused)? {
             ClientResult::CustomResult(reply) => reply.0,
             // A reply that happens to look like another kind of result.
             other => serde_json::to_value(&other).unwrap_or_default(),
@@ -86,27 +121,31 @@ impl Host {
     }
 
     fn table(&self, reply: Value) -> Result<HostTable> {
+        // First of all, so that the file goes whatever is wrong with the rest.
+        let file = (reply["format"] == "file").then(|| reply["table_uri"].as_str().and_then(file_path)).flatten();
+        let file = file.map(|path| HostFile { ours: is_inside(&path, &self.tmp), path });
         let reply: Reply =
             serde_json::from_value(reply).map_err(|_| malformed("it does not have the form of a table"))?;
-        let (rows, found) = match (reply.format, reply.table, reply.table_uri) {
-            (TableFormat::Inline, Some(table), _) => {
-                let found = table.len() as u64;
-                (Rows::Inline(table), Some(found))
-            }
-            (TableFormat::File, _, Some(uri)) => {
-                let path = file_path(&uri).ok_or_else(|| malformed("table_uri is not the address of a local file"))?;
-                let remove = is_inside(&path, &self.tmp);
-                if !remove && !self.any_file {
-                    return Err(malformed("over HTTP, rows come inline or in a file in ACP_TMP_DIR"));
-                }
-                (Rows::File { path, remove }, None)
-            }
-            _ => return Err(malformed("it has no rows")),
-        };
-        if found.zip(reply.row_count).is_some_and(|(found, announced)| found != announced) {
-            return Err(malformed("it does not have as many rows as it says"));
+        let mut names = HashSet::new();
+        if !reply.headers.iter().all(|header| names.insert(&header.name)) {
+            return Err(malformed("it has a column twice"));
         }
-        let row_count = reply.row_count.or(found).unwrap_or_default();
+        let (rows, row_count) = match (reply.format, reply.table, file, reply.row_count) {
+            (TableFormat::Inline, Some(table), ..) => {
+                let found = table.len() as u64;
+                if reply.row_count.is_some_and(|announced| found != announced) {
+                    return Err(malformed("it does not have as many rows as it says"));
+                }
+                (Rows::Inline(table), found)
+            }
+            (TableFormat::File, _, Some(file), _) if !file.ours && !self.any_file => {
+                return Err(malformed("over HTTP, rows come inline or in a file in ACP_TMP_DIR"));
+            }
+            (TableFormat::File, _, Some(file), Some(row_count)) => (Rows::File(file), row_count),
+            (TableFormat::File, _, None, _) => return Err(malformed("table_uri is not the address of a local file")),
+            (TableFormat::File, _, _, None) => return Err(malformed("it does not say how many rows its file has")),
+            (TableFormat::Inline, None, ..) => return Err(malformed("it has no rows")),
+        };
         Ok(HostTable { headers: reply.headers, row_count, rows })
     }
 }
@@ -122,30 +161,35 @@ impl HostTable {
         self.row_count
     }
 
-    /// Hands over every row, with a value for each column and `null` where the host left one out. A file is read row by
-    /// row; one that lies in `ACP_TMP_DIR` was written for us and is removed afterwards.
+    /// Hands over every row: a value for each column in the order of the headers, `null` where the host left one out, and
+    /// after them whatever else the row has. A file is read row by row, so a file that turns out not to be what the host
+    /// said fails after its first rows were handed over.
     pub fn for_each(self, mut each: impl FnMut(&JsonObject) -> Result<()>) -> Result<()> {
         let Self { headers, row_count, rows } = self;
-        let mut complete = |mut row: JsonObject| {
-            for header in &headers {
-                row.entry(header.name.clone()).or_insert(Value::Null);
-            }
-            each(&row)
-        };
+        let mut complete = |row: JsonObject| each(&in_order(row, &headers));
         match rows {
             Rows::Inline(rows) => rows.into_iter().try_for_each(complete),
-            Rows::File { path, remove } => {
-                let read = read_file(&path, &mut complete);
-                if remove {
-                    let _ = std::fs::remove_file(&path);
-                }
-                match read? {
-                    found if found == row_count => Ok(()),
-                    _ => Err(malformed("its file does not have as many rows as it says")),
-                }
-            }
+            Rows::File(file) => match read_file(&file.path, &mut complete)? {
+                found if found == row_count => Ok(()),
+                _ => Err(malformed("its file does not have as many rows as it says")),
+            },
         }
     }
+}
+
+/// A row with all columns in their order, and then the rest.
+fn in_order(mut row: JsonObject, headers: &[Header]) -> JsonObject {
+    if row.len() == headers.len() && row.keys().zip(headers).all(|(name, header)| *name == header.name) {
+        return row;
+    }
+    let mut ordered = JsonObject::new();
+    for header in headers {
+        ordered.insert(header.name.clone(), row.get_mut(&header.name).map(Value::take).unwrap_or_default());
+    }
+    for (name, value) in row {
+        ordered.entry(name).or_insert(value);
+    }
+    ordered
 }
 
 fn read_file(path: &Path, each: &mut dyn FnMut(JsonObject) -> Result<()>) -> Result<u64> {
@@ -179,10 +223,15 @@ fn read_file(path: &Path, each: &mut dyn FnMut(JsonObject) -> Result<()>) -> Res
             deserializer.deserialize_seq(self)
         }
     }
+    // Anything else, such as a pipe, could keep the server waiting.
+    if !path.is_file() {
+        return Err(malformed("its file is not there"));
+    }
     let file = File::open(path).map_err(|_| malformed("its file can't be opened"))?;
     let mut failure = None;
     let mut deserializer = serde_json::Deserializer::from_reader(BufReader::new(file));
     let count = Elements { each, failure: &mut failure }.deserialize(&mut deserializer);
+    let count = count.and_then(|count| deserializer.end().map(|()| count));
     match (failure, count) {
         (Some(error), _) => Err(error),
         (None, Err(_)) => Err(malformed("its file is not a JSON array of rows")),
@@ -263,6 +312,28 @@ fn malformed(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_brought_into_the_order_of_the_headers() {
+        let header = |name: &str| Header {
+            name: name.to_owned(),
+            column_type: acp_protocol::result::ColumnType::String,
+            role: None,
+            description: None,
+        };
+        let headers = [header("a"), header("b")];
+        for (row, ordered) in [
+            (r#"{"a":1,"b":2}"#, r#"{"a":1,"b":2}"#),
+            (r#"{"b":2,"a":1}"#, r#"{"a":1,"b":2}"#),
+            (r#"{"c":3,"b":2}"#, r#"{"a":null,"b":2,"c":3}"#),
+            ("{}", r#"{"a":null,"b":null}"#),
+        ] {
+            let row = in_order(serde_json::from_str(row).unwrap(), &headers);
+            assert_eq!(Value::Object(row).to_string(), ordered);
+        }
+        let row = in_order(serde_json::from_str(r#"{"x":1}"#).unwrap(), &[]);
+        assert_eq!(Value::Object(row).to_string(), r#"{"x":1}"#);
+    }
 
     #[test]
     fn only_addresses_of_local_files_are_read() {

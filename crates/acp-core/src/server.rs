@@ -343,7 +343,10 @@ impl Server {
         let resource_id = if entry.spec.resource { take_resource_id(&mut arguments)? } else { None };
         let mut arguments = entry.input.check(arguments)?;
         facts.arguments.clone_from(&arguments);
-        let asked = take_tables(entry, &mut arguments);
+        let asked = match connector.catalogue.argument(entry.spec.name) {
+            Some(_) if entry.extraction => take_tables(&mut arguments),
+            _ => None,
+        };
         let link = entry.input.link(&arguments).map(str::to_owned);
         let run = entry.prepare(arguments.clone())?;
         let client = Client::of(context);
@@ -371,7 +374,8 @@ impl Server {
         if client.host_tables() {
             let any_file = !outgoing::over_http(&context.extensions);
             let (peer, tmp) = (context.peer.clone(), self.shared.files.directory.clone());
-            call.host = Some(Host { peer, call_id: settings.call_id.clone(), tmp, any_file });
+            let (call_id, patience) = (settings.call_id.clone(), connector.host_patience);
+            call.host = Some(Host { peer, call_id, tmp, any_file, patience });
         }
         call.reports =
             Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings), cost: Cost::default() });
@@ -444,7 +448,9 @@ impl Server {
         let (attached, mark) = attached.unzip();
         let answer = match outcome {
             Outcome::Info(value) => Ok(facts.plain(ResultKind::Info, &value, false)),
-            Outcome::Extraction(extraction) => facts.extraction(*extraction, today, attached, &delivered, None, None),
+            Outcome::Extraction(extraction) => {
+                facts.extraction(*extraction, today, attached, &delivered, None, selection)
+            }
             Outcome::Tables(tables) if multi_table => facts.tables(*tables, selection, today, attached, &delivered),
             Outcome::Tables(tables) => {
                 let empty = call.table(Vec::new())?;
@@ -545,13 +551,8 @@ impl Server {
     }
 }
 
-/// Takes the selection of tables out of the arguments, where the core put that argument there.
-fn take_tables(entry: &ToolEntry, arguments: &mut JsonObject) -> Option<Vec<String>> {
-    if !entry.extraction
-        || !entry.input.properties().get(TABLES).is_some_and(|argument| argument["uniqueItems"] == true)
-    {
-        return None;
-    }
+/// Takes the selection of tables out of the arguments.
+fn take_tables(arguments: &mut JsonObject) -> Option<Vec<String>> {
     let names = arguments.shift_remove(TABLES)?;
     Some(names.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }

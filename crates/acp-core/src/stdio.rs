@@ -11,7 +11,7 @@ use std::sync::Arc;
 use acp_protocol::METHOD_CONFIGURE;
 use bytes::Bytes;
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -134,8 +134,16 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 }
                 Line::Message(Box::new(message))
             }
+            Err(_) if envelope.is_answer() => Self::unreadable_answer(envelope.id),
             Err(_) => envelope.unreadable().map_or(Line::Ignore, Line::Answer),
         }
+    }
+
+    /// Whoever waits for an answer that can't be read need not wait until time is up.
+    fn unreadable_answer(id: Option<RequestId>) -> Line {
+        let Some(id) = id else { return Line::Ignore };
+        let error = ErrorData::internal_error("The answer can't be read.", None);
+        Line::Message(Box::new(JsonRpcMessage::error(error, Some(id))))
     }
 
     /// A cancelled request gets no answer.

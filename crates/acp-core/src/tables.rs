@@ -1,6 +1,7 @@
 //! Extractions of several related tables (8.2.1), and the catalogue from which they are chosen (8.7).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use acp_protocol::capability::TableCatalogEntry;
 use acp_protocol::result::{
@@ -14,6 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::answer::{Delivered, Facts, deliver, result, text_of};
+use crate::arguments::TABLES;
 use crate::autocontext::Delivery;
 use crate::cell;
 use crate::error::{Error, Result};
@@ -181,6 +183,7 @@ impl Catalogue {
             defaults.retain(|name| self.entries.iter().any(|entry| entry.name == *name));
         }
         self.defaults.take_if(|_| self.entries.is_empty());
+        self.field_limit.take_if(|_| tools.is_empty());
     }
 
     /// The tables that a tool makes, or all.
@@ -204,6 +207,21 @@ impl Catalogue {
         let items = json!({"type": "string", "enum": names});
         (!entries.is_empty())
             .then(|| json!({"type": "array", "items": items, "uniqueItems": true, "description": description}))
+    }
+
+    /// Panics where the catalogue is not one that can be published: names, defaults and tools must be known and valid.
+    pub(crate) fn assert_valid(&self, extraction_tools: &[&str]) {
+        for (place, entry) in self.entries.iter().enumerate() {
+            let name = &entry.name;
+            assert!(is_table_name(name), "the table name {name} must be of lowercase letters, digits and _");
+            assert!(self.entries[..place].iter().all(|known| known.name != *name), "two tables are called {name}");
+            for tool in entry.tools.iter().flatten() {
+                assert!(extraction_tools.contains(&tool.as_str()), "table {name}: {tool} is no extraction tool");
+            }
+        }
+        for name in self.defaults.iter().flatten() {
+            assert!(self.entries.iter().any(|entry| entry.name == *name), "there is no table {name} to select");
+        }
     }
 
     /// Reads the selection of a host. Servers without a catalogue ignore it; duplicates count once.
@@ -254,6 +272,11 @@ impl Selection {
     /// Whether a table is delivered. Tables that are not in the catalogue always are.
     pub(crate) fn wants(&self, name: &str) -> bool {
         !self.catalogue.iter().any(|known| known == name) || self.selected.iter().any(|selected| selected == name)
+    }
+
+    /// Whether no table of the catalogue was selected.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.selected.is_empty()
     }
 
     /// The names selected, in the catalogue's order.
@@ -315,9 +338,7 @@ impl Facts {
         if let Some(delivery) = &attached {
             self.warnings.extend(delivery.warnings.clone());
         }
-        if let Some(selection) = selection {
-            self.arguments.insert("tables".to_owned(), json!(selection.selected()));
-        }
+        self.repeat_selection(selection);
         let mut info = self.system_info(ResultKind::Extraction);
         let sum = |count: fn(&TableInfo) -> u64| infos.iter().map(count).sum::<u64>();
         let (total, returned) = (sum(|info| info.total_rows), sum(|info| info.returned_rows));
@@ -361,12 +382,9 @@ impl Facts {
         if !not_extracted.is_empty() {
             self.warnings.push(left_out(&not_extracted));
         }
-        if let Some(selection) = selection {
-            self.arguments.insert("tables".to_owned(), json!(selection.selected()));
-        }
         let main = wanted.iter().position(|table| table.primary).unwrap_or(0);
-        let nothing = wanted.is_empty();
-        let (table, description, dates) = match nothing {
+        let nothing_requested = wanted.is_empty() && selection.is_some_and(Selection::is_empty);
+        let (table, description, dates) = match wanted.is_empty() {
             true => (empty, None, Vec::new()),
             false => {
                 let main = wanted.swap_remove(main);
@@ -381,15 +399,24 @@ impl Facts {
             extra: tables.extra,
             source: tables.source,
         };
-        let notice = nothing.then(|| NOTHING_REQUESTED.to_owned());
-        self.extraction(extraction, today, attached, delivered, notice, selection.map(Selection::selected))
+        let notice = nothing_requested.then(|| NOTHING_REQUESTED.to_owned());
+        self.extraction(extraction, today, attached, delivered, notice, selection)
+    }
+
+    /// Puts the selection in force into the arguments, so that a repetition extracts the same (8.4).
+    pub(crate) fn repeat_selection(&mut self, selection: Option<&Selection>) {
+        if let Some(selection) = selection {
+            self.arguments.insert(TABLES.to_owned(), json!(selection.selected()));
+        }
     }
 
     fn model_table(&self, part: &Part, description: &str, dates: &[Date]) -> Result<ModelTable> {
         let columns: Vec<&str> = part.table.headers.iter().map(|header| header.name.as_str()).collect();
         let shown: Vec<String> = match &part.view {
             Some(view) => {
-                let existing = view.fields.iter().filter(|field| columns.contains(&field.as_str()));
+                let is_first = |(place, field): &(usize, &String)| !view.fields[..*place].contains(field);
+                let existing = view.fields.iter().enumerate().filter(is_first).map(|(_, field)| field);
+                let existing = existing.filter(|field| columns.contains(&field.as_str()));
                 existing.take(self.in_force.field_limit as usize).cloned().collect()
             }
             None => columns.iter().map(ToString::to_string).collect(),
@@ -423,10 +450,9 @@ const NOTHING_REQUESTED: &str = "No tables were requested, so no data was extrac
 fn split(tables: Vec<NamedTable>, selection: Option<&Selection>) -> Result<(Vec<NamedTable>, IndexMap<String, u64>)> {
     let mut wanted: Vec<NamedTable> = Vec::new();
     let mut not_extracted = IndexMap::new();
+    let mut names = HashSet::new();
     for table in tables {
-        let valid = !table.name.is_empty()
-            && table.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-        if !valid || wanted.iter().any(|known| known.name == table.name) {
+        if !is_table_name(&table.name) || !names.insert(table.name.clone()) {
             return Err(Error::upstream(format!(
                 "The connector made a table with the name {:?}, which is not valid or is there twice. Report this error.",
                 table.name
@@ -441,6 +467,10 @@ fn split(tables: Vec<NamedTable>, selection: Option<&Selection>) -> Result<(Vec<
     Ok((wanted, not_extracted))
 }
 
+fn is_table_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
 fn notice(parts: &[Part], not_extracted: &IndexMap<String, u64>, selection: Option<&Selection>) -> String {
     let filled: Vec<String> = parts
         .iter()
@@ -448,9 +478,8 @@ fn notice(parts: &[Part], not_extracted: &IndexMap<String, u64>, selection: Opti
         .map(|part| format!("{} ({})", part.name, part.table.rows))
         .collect();
     let mut notice = match filled.len() {
-        0 if parts.is_empty() && selection.is_some_and(|selection| selection.selected().is_empty()) => {
-            NOTHING_REQUESTED.to_owned()
-        }
+        // This sentence takes the place of the one about what was not requested (8.7).
+        0 if selection.is_some_and(Selection::is_empty) => return NOTHING_REQUESTED.to_owned(),
         0 => "No data was extracted.".to_owned(),
         count => format!(
             "Extracted {count} table(s) with data: {}. You see a reduced view; the host stores every table in full.",
@@ -600,6 +629,31 @@ mod tests {
         left.keep_tools(&[]);
         assert!(left.entries.is_empty() && left.defaults.is_none());
         assert_eq!(all.select(None, None, Some("look")).map(|selection| selection.selected().len()), Some(1));
+    }
+
+    #[test]
+    fn a_catalogue_that_can_not_be_published_is_found_at_once() {
+        let catalogue = |names: &[&str], defaults: &[&str], tools: &[&str]| Catalogue {
+            entries: names
+                .iter()
+                .map(|name| TableCatalogEntry {
+                    name: (*name).to_owned(),
+                    title: "T".to_owned(),
+                    description: None,
+                    group: None,
+                    required: None,
+                    tools: Some(tools.iter().map(ToString::to_string).collect()),
+                })
+                .collect(),
+            defaults: Some(defaults.iter().map(ToString::to_string).collect()),
+            field_limit: None,
+        };
+        let valid = |catalogue: Catalogue| std::panic::catch_unwind(|| catalogue.assert_valid(&["shoot"])).is_ok();
+        assert!(valid(catalogue(&["a", "b"], &["a"], &["shoot"])));
+        assert!(!valid(catalogue(&["a", "a"], &[], &[])));
+        assert!(!valid(catalogue(&["A"], &[], &[])));
+        assert!(!valid(catalogue(&["a"], &["b"], &[])));
+        assert!(!valid(catalogue(&["a"], &[], &["info"])));
     }
 
     #[test]

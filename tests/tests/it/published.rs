@@ -11,6 +11,8 @@ fn tools(server: &mut Server) -> Vec<Value> {
     answer.json["result"]["tools"].as_array().cloned().expect("tools")
 }
 
+const VARIANTS: [&str; 8] = ["toy", "paid", "multi", "cat", "cat0", "nores", "nofirst", "nocred"];
+
 #[test]
 fn v_012_patterns_of_links_compile() {
     let mut server = Setup::toy("V-012 [S-8.11-01]").start();
@@ -32,7 +34,7 @@ fn v_012_patterns_of_links_compile() {
 
 #[test]
 fn v_016_setup_schemas_are_valid() {
-    for variant in ["toy", "nofirst", "nocred"] {
+    for variant in VARIANTS {
         let server = Setup::toy("V-016 [S-5.5.1-01..05, S-5.5.2-01..03]").arguments(&["--variant", variant]).start();
         let capability = &server.hello.json["result"]["capabilities"]["experimental"]["acp"];
         let credentials = validate(&capability["credentials_schema"], SchemaPlace::Credentials);
@@ -47,7 +49,13 @@ fn v_016_setup_schemas_are_valid() {
 /// The subset of JSON Schema that every client understands (research on MCP clients).
 #[test]
 fn tool_schemas_are_portable() {
-    let mut server = Setup::toy("[S-12.3-01] tool schemas").start();
+    for variant in VARIANTS {
+        schemas_are_portable(variant);
+    }
+}
+
+fn schemas_are_portable(variant: &str) {
+    let mut server = Setup::toy("[S-12.3-01] tool schemas").arguments(&["--variant", variant]).start();
     for tool in tools(&mut server) {
         let schema = &tool["inputSchema"];
         assert_eq!(schema["type"], "object", "{tool}");

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use acp_protocol::autocontext::{BlockDescriptor, BlockResult, ResourceListResponse};
 use acp_protocol::error::{ErrorCode, ErrorPayload};
 use acp_protocol::result::{
-    ColumnType, DataFormat, ExtractionModelResponse, Header, ResultKind, ResultMeta, SystemData, SystemInfo,
+    ColumnType, DataFormat, ExtractionModelResponse, Header, ModelTable, ModelView, MultiTableModelResponse,
+    ResultKind, ResultMeta, SystemData, SystemInfo, SystemTable, TableFormat,
 };
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 type Checked<T = ()> = Result<T, String>;
 
@@ -70,8 +71,8 @@ fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(problem()) }
 }
 
-/// Checks one answer to `tools/call`.
-pub(crate) fn check(line: &str, server: &str, tool: &str) -> Checked {
+/// Checks one answer to `tools/call`; `several`: whether the client can store several tables.
+pub(crate) fn check(line: &str, server: &str, tool: &str, several: bool) -> Checked {
     let parsed: Line = serde_json::from_str(line).map_err(|error| format!("G0 [S-A-01]: {error}"))?;
     let raw: Value = serde_json::from_str(line).map_err(|error| format!("G0 [S-A-01]: {error}"))?;
     let CallResult { content, meta: Meta { acp }, is_error, structured_content } = parsed.result;
@@ -83,6 +84,16 @@ pub(crate) fn check(line: &str, server: &str, tool: &str) -> Checked {
     ensure(error == is_error, || "G1 [S-12.1-02]: isError and _meta.acp.error differ".to_owned())?;
     match acp.kind {
         ResultKind::Error => check_error(model, &acp),
+        ResultKind::Extraction
+            if serde_json::from_str::<Value>(model).is_ok_and(|model| model.get("tables").is_some()) =>
+        {
+            ensure(several, || "G2 [S-8.2.1-02]: the client can't store several tables".to_owned())?;
+            let entries = raw["result"]["_meta"]["acp"]["system_data"]["tables"].as_array();
+            ensure(entries.into_iter().flatten().all(|entry| entry.get("primary").is_none()), || {
+                "AMB-25: primary is on the wire".to_owned()
+            })?;
+            check_tables(model, &acp.system_info, acp.system_data.as_ref())
+        }
         ResultKind::Extraction => check_extraction(model, &acp.system_info, acp.system_data.as_ref()),
         kind => {
             ensure(acp.system_data.is_none(), || "G0 [S-8-05]: system_data outside an extraction".to_owned())?;
@@ -165,10 +176,7 @@ fn check_extraction(model: &str, info: &SystemInfo, data: Option<&SystemData>) -
     ensure(same, || "G2 [S-8.4-02]: system_info and the model's answer differ".to_owned())?;
     ensure(info.messages.contains(&model.notice), || "G2 [S-8.4-09]: the notice is not in messages".to_owned())?;
     ensure(!model.description.is_empty(), || "G2 [S-8.2-02]: no description".to_owned())?;
-    let day = regex(r"^\d{4}-\d\d-\d\d$");
-    ensure(!model.dates.is_empty() && model.dates.iter().all(|date| day.is_match(date)), || {
-        format!("G2 [S-8.2-03]: dates {:?}", model.dates)
-    })?;
+    check_dates(&model.dates)?;
     ensure(info.autocontext_attached == model.autocontext.is_some(), || {
         "[S-7.5-13] autocontext_attached does not say what there is".to_owned()
     })?;
@@ -201,9 +209,237 @@ fn check_data(data: &SystemData, model: &ExtractionModelResponse) -> Checked {
     })
 }
 
+/// What a host can know of one of several tables.
+struct Whole<'a> {
+    entry: &'a SystemTable,
+    rows: Vec<Box<RawValue>>,
+}
+
+/// G2 for several tables.
+fn check_tables(model: &str, info: &SystemInfo, data: Option<&SystemData>) -> Checked {
+    let model: MultiTableModelResponse =
+        serde_json::from_str(model).map_err(|error| format!("G2 [S-8.2.1-04]: {error}"))?;
+    let names: Vec<&str> = model.tables.keys().map(String::as_str).collect();
+    let name = regex("^[a-z0-9_]+$");
+    ensure(names.iter().all(|known| name.is_match(known)), || format!("G2 [S-8.2.1-06]: {names:?}"))?;
+    check_texts(&model, info)?;
+    let infos = info.tables.as_deref().ok_or("G2 [S-8.4-10]: system_info has no tables")?;
+    ensure(infos.iter().map(|info| info.name.as_str()).eq(names.iter().copied()), || {
+        "G2 [S-8.4-10]: system_info has other tables".to_owned()
+    })?;
+    let limit = info.field_limit.ok_or("G2 [S-8.4-10]: system_info has no field_limit")?;
+    for (name, table) in &model.tables {
+        let shown = infos.iter().find(|info| info.name == *name).ok_or("there is no such table")?;
+        let same = shown.title == table.title
+            && (shown.total_rows, shown.returned_rows) == (table.total_rows, table.returned_rows)
+            && (shown.fields_total, shown.fields_shown) == (table.fields_total, table.fields.len() as u64);
+        ensure(same, || format!("G2 [S-8.4-10]: system_info says something else of {name}"))?;
+        check_table(name, table)?;
+    }
+    let sum = |count: fn(&ModelTable) -> u64| model.tables.values().map(count).sum::<u64>();
+    let (total, returned) = (sum(|table| table.total_rows), sum(|table| table.returned_rows));
+    let sums = (info.total_rows, info.returned_rows, info.truncated);
+    ensure(sums == (Some(total), Some(returned), Some(returned < total)), || {
+        format!("G2 [S-8.4-10]: the sums are {total} and {returned}, not {sums:?}")
+    })?;
+    check_selection(&model, info)?;
+    data.map_or(Ok(()), |data| check_several(data, &model, info.row_limit as usize, limit as usize))
+}
+
+fn check_texts(model: &MultiTableModelResponse, info: &SystemInfo) -> Checked {
+    ensure(info.messages.contains(&model.notice), || "G2 [S-8.4-09]: the notice is not in messages".to_owned())?;
+    ensure(!model.description.is_empty(), || "G2 [S-8.2-02]: no description".to_owned())?;
+    check_dates(&model.dates)?;
+    ensure(info.autocontext_attached == model.autocontext.is_some(), || {
+        "[S-7.5-13] autocontext_attached does not say what there is".to_owned()
+    })?;
+    model.autocontext.iter().flatten().try_for_each(check_block)?;
+    let filled: Vec<String> = model
+        .tables
+        .iter()
+        .filter(|(_, table)| table.total_rows > 0)
+        .map(|(name, table)| format!("{name} ({})", table.total_rows))
+        .collect();
+    let nothing_asked = info.tables_selected.as_ref().is_some_and(Vec::is_empty);
+    let left: Vec<String> =
+        model.not_extracted.iter().flatten().map(|(name, rows)| format!("{name} ({rows})")).collect();
+    let mut notice = match filled.len() {
+        0 if nothing_asked => "No tables were requested, so no data was extracted.".to_owned(),
+        0 => "No data was extracted.".to_owned(),
+        count => format!(
+            "Extracted {count} table(s) with data: {}. You see a reduced view; the host stores every table in full.",
+            filled.join(", ")
+        ),
+    };
+    // 8.7 has one sentence for a selection, and another for an empty one.
+    let nothing = nothing_asked && filled.is_empty();
+    if !left.is_empty() && !nothing {
+        notice += &format!(
+            " Not extracted because they were not requested: {}. Ask for them with tables only if the analysis needs them.",
+            left.join(", ")
+        );
+    }
+    ensure(model.notice == notice, || format!("G2 [S-8.2.1-05, S-8.7-08]: the notice is not {notice:?}"))
+}
+
+fn check_dates(dates: &[String]) -> Checked {
+    let day = regex(r"^\d{4}-\d\d-\d\d$");
+    ensure(!dates.is_empty() && dates.iter().all(|date| day.is_match(date)), || {
+        format!("G2 [S-8.2-03]: dates {dates:?}")
+    })
+}
+
+fn check_table(name: &str, table: &ModelTable) -> Checked {
+    let wrong = |what: &str| format!("G2 {what} of {name}");
+    ensure(!table.description.is_empty(), || wrong("[S-8.2.1-07]: the description"))?;
+    check_dates(&table.dates)?;
+    ensure(table.returned_rows == table.rows.len() as u64, || wrong("[S-8.2.1-07]: returned_rows"))?;
+    let fields: BTreeSet<&String> = table.fields.iter().collect();
+    let shown = table.fields.len();
+    ensure(fields.len() == shown && shown as u64 <= table.fields_total, || wrong("[S-8.2.1-12]: the fields"))?;
+    let (total, returned) = (table.total_rows, table.returned_rows);
+    let rows = if total == returned { format!("{total} rows") } else { format!("{returned} of {total} rows") };
+    let fields = match table.fields_total {
+        all if all == shown as u64 => "all fields".to_owned(),
+        all => format!("{shown} of {all} fields"),
+    };
+    let notice = if total == 0 { format!("{name}: no rows.") } else { format!("{name}: {rows}, {fields}.") };
+    ensure(table.notice == notice, || format!("G2 [S-8.2.1-08]: the notice is not {notice:?}"))
+}
+
+fn check_selection(model: &MultiTableModelResponse, info: &SystemInfo) -> Checked {
+    let selected = info.tables_selected.as_deref();
+    let asked: Option<Vec<&str>> = info
+        .arguments
+        .get("tables")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect());
+    ensure(asked == selected.map(|names| names.iter().map(String::as_str).collect()), || {
+        "G2 [S-8.7-11]: arguments.tables is not tables_selected".to_owned()
+    })?;
+    for (name, rows) in model.not_extracted.iter().flatten() {
+        let fine =
+            *rows > 0 && !model.tables.contains_key(name) && selected.is_some_and(|selected| !selected.contains(name));
+        ensure(fine, || format!("G2 [S-8.7-08]: not_extracted has {name}"))?;
+    }
+    Ok(())
+}
+
+fn check_several(data: &SystemData, model: &MultiTableModelResponse, row_limit: usize, field_limit: usize) -> Checked {
+    let form = data.format == DataFormat::Tables
+        && data.headers.is_empty()
+        && data.table.is_none()
+        && data.table_uri.is_none();
+    ensure(form, || "G2 [S-8.5-10]: system_data is not of several tables".to_owned())?;
+    let entries = data.tables.as_deref().ok_or("G2 [S-8.5-10]: there are no tables")?;
+    ensure(entries.iter().map(|entry| &entry.name).eq(model.tables.keys()), || {
+        "G2 [S-8.7-07]: the host has other tables than the model".to_owned()
+    })?;
+    ensure(data.row_count == entries.iter().map(|entry| entry.row_count).sum::<u64>(), || {
+        "G2 [S-8.5-10]: row_count is not the sum".to_owned()
+    })?;
+    let cap = if entries.len() == 1 { 50 } else { 10 };
+    for entry in entries {
+        let shown = &model.tables[&entry.name];
+        let text = text_at(entry.table.as_deref(), entry.table_uri.as_deref())?;
+        ensure((entry.format == TableFormat::Inline) == entry.table.is_some(), || {
+            format!("G2 [S-8.5-01/02]: {} is not where its format says", entry.name)
+        })?;
+        let rows: Vec<Box<RawValue>> =
+            serde_json::from_str(&text).map_err(|error| format!("G2 [S-8.5-06]: {error}"))?;
+        check_whole(&Whole { entry, rows }, shown, cap, row_limit, field_limit)
+            .map_err(|problem| format!("{problem} ({})", entry.name))?;
+    }
+    Ok(())
+}
+
+fn check_whole(whole: &Whole<'_>, shown: &ModelTable, cap: usize, row_limit: usize, field_limit: usize) -> Checked {
+    let Whole { entry, rows } = whole;
+    let same = entry.row_count == rows.len() as u64
+        && entry.row_count == shown.total_rows
+        && entry.headers.len() as u64 == shown.fields_total
+        && entry.title == shown.title;
+    ensure(same, || "G2 [S-8.5-10]: the host's table is another".to_owned())?;
+    let names: BTreeSet<&str> = entry.headers.iter().map(|header| header.name.as_str()).collect();
+    rows.iter().try_for_each(|row| check_row(row.get(), &names, Some(&entry.headers)))?;
+    let fields = match &entry.model_view {
+        None => entry.headers.iter().map(|header| header.name.clone()).collect(),
+        Some(view) => {
+            let mut fields: Vec<String> = Vec::new();
+            for field in &view.fields {
+                if names.contains(field.as_str()) && !fields.contains(field) && fields.len() < field_limit {
+                    fields.push(field.clone());
+                }
+            }
+            fields
+        }
+    };
+    ensure(shown.fields == fields, || format!("G2 [S-8.2.1-12]: the fields are not {fields:?}"))?;
+    let most = match &entry.model_view {
+        Some(_) if fields.is_empty() => 0,
+        Some(view) => view.max_rows.map_or(cap, |most| cap.min(most as usize)),
+        None => row_limit,
+    };
+    ensure(shown.rows.len() == rows.len().min(most), || {
+        format!("G2 [S-8.2.1-13, S-8.2.1-17]: {} rows of {} where {most} may be seen", shown.rows.len(), rows.len())
+    })?;
+    let visible: BTreeSet<Vec<(String, String)>> =
+        rows.iter().map(|row| seen(row, &fields, entry.model_view.as_ref())).collect::<Checked<_>>()?;
+    for row in &shown.rows {
+        let row_seen = cells(row)?;
+        ensure(visible.contains(&row_seen), || {
+            format!("G2 [S-8.2.1-15, S-8.2.1-16]: a row that no row of the table looks like: {}", row.get())
+        })?;
+    }
+    Ok(())
+}
+
+/// The cells of a row in their order, as JSON of one spelling.
+fn cells(row: &RawValue) -> Checked<Vec<(String, String)>> {
+    let cells: indexmap::IndexMap<String, &RawValue> =
+        serde_json::from_str(row.get()).map_err(|error| format!("G2 [S-8.5-05]: {error}"))?;
+    let spelled = |cell: &str| match cell.strip_prefix('"') {
+        Some(_) => serde_json::from_str::<String>(cell).map(|text| json!(text).to_string()).unwrap_or_default(),
+        None => cell.to_owned(),
+    };
+    Ok(cells.into_iter().map(|(name, cell)| (name, spelled(cell.get()))).collect())
+}
+
+/// A row as the model may see it.
+fn seen(row: &RawValue, fields: &[String], view: Option<&ModelView>) -> Checked<Vec<(String, String)>> {
+    let cells = cells(row)?;
+    let Some(view) = view else { return Ok(cells) };
+    let most = view.max_value_chars.unwrap_or(80) as usize;
+    let mut row = Vec::new();
+    for field in fields {
+        let Some((name, cell)) = cells.iter().find(|(name, _)| name == field) else { continue };
+        let text = match cell.as_bytes().first() {
+            Some(b'"') => serde_json::from_str::<String>(cell).unwrap_or_default(),
+            Some(b'{' | b'[') => cell.clone(),
+            _ if cell == "null" => continue,
+            _ => {
+                row.push((name.clone(), cell.clone()));
+                continue;
+            }
+        };
+        let characters: Vec<char> = text.chars().collect();
+        let cut = match characters.len() {
+            0 => continue,
+            length if length <= most => text,
+            _ => characters[..most.saturating_sub(1)].iter().chain(&['…']).collect(),
+        };
+        row.push((name.clone(), json!(cut).to_string()));
+    }
+    Ok(row)
+}
+
 /// The JSON array of a table, wherever it is.
 pub(crate) fn table_text(data: &SystemData) -> Checked<String> {
-    match (&data.table, &data.table_uri) {
+    text_at(data.table.as_deref(), data.table_uri.as_deref())
+}
+
+fn text_at(table: Option<&RawValue>, uri: Option<&str>) -> Checked<String> {
+    match (table, uri) {
         (Some(table), _) => Ok(table.get().to_owned()),
         (None, Some(uri)) => {
             let path = path_of(uri)?;
@@ -323,8 +559,6 @@ pub(crate) fn regex(pattern: &str) -> regex::Regex {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn answer() -> Value {
@@ -350,7 +584,10 @@ mod tests {
 
     /// An answer with one thing changed: in the model's text, or anywhere else.
     fn changed(pointer: &str, value: Value) -> String {
-        let mut answer = answer();
+        changed_in(answer(), pointer, value)
+    }
+
+    fn changed_in(mut answer: Value, pointer: &str, value: Value) -> String {
         match pointer.strip_prefix("model") {
             Some(pointer) => {
                 let text = &mut answer["result"]["content"][0]["text"];
@@ -365,7 +602,7 @@ mod tests {
 
     #[test]
     fn a_good_answer_passes_and_every_flaw_is_found() {
-        assert_eq!(check(&answer().to_string(), "toy", "raw"), Ok(()));
+        assert_eq!(check(&answer().to_string(), "toy", "raw", true), Ok(()));
         let flaws = [
             ("model/notice", json!("other")),
             ("model/description", json!("")),
@@ -400,7 +637,117 @@ mod tests {
             ("/_meta/acp/system_data/table", json!([{"a": 1}, {}])),
         ];
         for (pointer, value) in flaws {
-            assert!(check(&changed(pointer, value.clone()), "toy", "raw").is_err(), "not found: {pointer} {value}");
+            assert!(
+                check(&changed(pointer, value.clone()), "toy", "raw", true).is_err(),
+                "not found: {pointer} {value}"
+            );
+        }
+    }
+
+    fn answer_of_several() -> Value {
+        let left = "Not extracted because they were not requested: c (4). Ask for them with tables only if the analysis needs them.";
+        let notice = format!(
+            "Extracted 2 table(s) with data: a (2), b (1). You see a reduced view; the host stores every table in full. {left}"
+        );
+        let model = json!({
+            "notice": notice, "description": "d", "dates": ["2026-10-12"], "not_extracted": {"c": 4},
+            "tables": {
+                "a": {
+                    "title": "A", "notice": "a: 2 rows, 2 of 3 fields.", "total_rows": 2, "returned_rows": 2,
+                    "fields": ["x", "y"], "fields_total": 3, "description": "d", "dates": ["2026-10-12"],
+                    "rows": [{"x": "12…"}, {"x": "[1…"}],
+                },
+                "b": {
+                    "notice": "b: 0 of 1 rows, all fields.", "total_rows": 1, "returned_rows": 0, "fields": ["z"],
+                    "fields_total": 1, "description": "d", "dates": ["2026-10-12"], "rows": [],
+                },
+            },
+        });
+        let mut answer = answer();
+        let acp = &mut answer["result"]["_meta"]["acp"];
+        acp["system_info"]["arguments"] = json!({"tables": ["a", "b"]});
+        acp["system_info"]["row_limit"] = json!(0);
+        acp["system_info"]["total_rows"] = json!(3);
+        acp["system_info"]["messages"] = json!([notice]);
+        acp["system_info"]["field_limit"] = json!(2);
+        acp["system_info"]["tables_selected"] = json!(["a", "b"]);
+        acp["system_info"]["returned_rows"] = json!(2);
+        acp["system_info"]["tables"] = json!([
+            {"name": "a", "title": "A", "total_rows": 2, "returned_rows": 2, "fields_total": 3, "fields_shown": 2},
+            {"name": "b", "total_rows": 1, "returned_rows": 0, "fields_total": 1, "fields_shown": 1},
+        ]);
+        acp["system_data"] = json!({"format": "tables", "row_count": 3, "headers": [], "tables": [
+            {
+                "name": "a", "title": "A", "format": "inline", "row_count": 2,
+                "headers": [
+                    {"name": "y", "type": "string"}, {"name": "x", "type": "string"}, {"name": "w", "type": "string"},
+                ],
+                "table": [{"y": null, "x": "1234", "w": ""}, {"y": "", "x": "[1,2]", "w": ""}],
+                "model_view": {"fields": ["none", "x", "y", "w"], "max_value_chars": 3},
+            },
+            {
+                "name": "b", "format": "inline", "row_count": 1, "headers": [{"name": "z", "type": "integer"}],
+                "table": [{"z": 1}],
+            },
+        ]});
+        answer["result"]["content"][0]["text"] = json!(model.to_string());
+        answer
+    }
+
+    #[test]
+    fn flaws_of_several_tables_are_found() {
+        let good = answer_of_several().to_string();
+        assert_eq!(check(&good, "toy", "raw", true), Ok(()));
+        assert!(check(&good, "toy", "raw", false).is_err(), "the client can't store several");
+        let flaws = [
+            ("model/notice", json!("Extracted 2 table(s) with data: a (2), b (1).")),
+            ("model/dates", json!([])),
+            ("model/not_extracted", json!({"b": 4})),
+            ("model/not_extracted/c", json!(0)),
+            ("model/tables/a/title", json!("B")),
+            ("model/tables/a/notice", json!("a: 2 rows, all fields.")),
+            ("model/tables/a/fields", json!(["y", "x"])),
+            ("model/tables/a/fields", json!(["x"])),
+            ("model/tables/a/fields", json!(["x", "x"])),
+            ("model/tables/a/fields_total", json!(2)),
+            ("model/tables/a/returned_rows", json!(1)),
+            ("model/tables/a/rows", json!([{"x": "12…"}])),
+            ("model/tables/a/rows/0", json!({"x": "1234"})),
+            ("model/tables/a/rows/0", json!({"x": "123…"})),
+            ("model/tables/a/rows/0", json!({"x": "12…", "y": null})),
+            ("model/tables/a/rows/0", json!({"x": "12…", "w": ""})),
+            ("model/tables/a/description", json!("")),
+            ("model/tables/a/dates", json!(["today"])),
+            ("model/tables/b/notice", json!("b: no rows.")),
+            ("model/tables/b/rows", json!([{"z": 1}])),
+            ("model/tables", json!({})),
+            ("/_meta/acp/system_info/total_rows", json!(2)),
+            ("/_meta/acp/system_info/returned_rows", json!(3)),
+            ("/_meta/acp/system_info/truncated", json!(false)),
+            ("/_meta/acp/system_info/field_limit", json!(3)),
+            ("/_meta/acp/system_info/field_limit", json!(null)),
+            ("/_meta/acp/system_info/tables_selected", json!(["a"])),
+            ("/_meta/acp/system_info/arguments", json!({})),
+            ("/_meta/acp/system_info/tables", json!([])),
+            ("/_meta/acp/system_info/tables/0/name", json!("b")),
+            ("/_meta/acp/system_info/tables/0/fields_shown", json!(3)),
+            ("/_meta/acp/system_info/row_limit", json!(1)),
+            ("/_meta/acp/system_data/format", json!("inline")),
+            ("/_meta/acp/system_data/row_count", json!(2)),
+            ("/_meta/acp/system_data/headers", json!([{"name": "a", "type": "string"}])),
+            ("/_meta/acp/system_data/tables", json!([])),
+            ("/_meta/acp/system_data/tables/0/name", json!("b")),
+            ("/_meta/acp/system_data/tables/0/row_count", json!(3)),
+            ("/_meta/acp/system_data/tables/0/format", json!("file")),
+            ("/_meta/acp/system_data/tables/0/table/0", json!({"y": null, "x": "1"})),
+            ("/_meta/acp/system_data/tables/0/table/0/x", json!("9934")),
+            ("/_meta/acp/system_data/tables/0/model_view/fields", json!(["x"])),
+            ("/_meta/acp/system_data/tables/0/model_view/max_value_chars", json!(4)),
+            ("/_meta/acp/system_data/tables/1/headers/0/type", json!("string")),
+        ];
+        for (pointer, value) in flaws {
+            let changed = changed_in(answer_of_several(), pointer, value.clone());
+            assert!(check(&changed, "toy", "raw", true).is_err(), "not found: {pointer} {value}");
         }
     }
 

@@ -131,8 +131,14 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    fn answers(&self, id: &Value) -> bool {
+    /// Whether it answers the request of this id.
+    pub(crate) fn answers(&self, id: &Value) -> bool {
         self.json.get("method").is_none() && self.json.get("id") == Some(id)
+    }
+
+    /// Whether the server wants something of the client.
+    pub(crate) fn is_request(&self) -> bool {
+        self.json.get("method").is_some() && self.json.get("id").is_some()
     }
 }
 
@@ -263,11 +269,21 @@ impl Server {
     /// The answer to a call, with the general rules checked.
     pub(crate) fn answer_of_call(&mut self, id: &Value, tool: &str) -> Message {
         let answer = self.answer(id);
-        let name = self.hello.json.pointer("/result/serverInfo/name").and_then(Value::as_str).unwrap_or_default();
-        if let Err(problem) = crate::rules::check(&answer.text, name, tool) {
+        if let Err(problem) = self.check_answer(&answer, tool) {
             panic!("{}: {tool}: {problem}\n{}", self.title(), clip(&answer.text));
         }
         answer
+    }
+
+    /// Checks the general rules on the answer to a call.
+    pub(crate) fn check_answer(&self, answer: &Message, tool: &str) -> Result<(), String> {
+        let name = self.hello.json.pointer("/result/serverInfo/name").and_then(Value::as_str).unwrap_or_default();
+        crate::rules::check(&answer.text, name, tool, self.client_says("multi_table"))
+    }
+
+    /// Whether the client declared something, such as `host_tables`.
+    pub(crate) fn client_says(&self, field: &str) -> bool {
+        self.setup.client.as_ref().is_some_and(|client| client[field] == true)
     }
 
     /// Waits for the answer to a request.

@@ -6,13 +6,14 @@
 //! Setup: `client C0|C1|CN|CM|CH|CA|{…}` (default C1), `toy FLAG VALUE`, `env NAME=VALUE` (`$ROOT` is the session's
 //! folder), `by-hand` (no handshake).
 //!
-//! Steps: `conf PARAMS`, `call TOOL ARGUMENTS META`, `rpc METHOD PARAMS`, `initialize` (the answer that the session
+//! Steps: `host "REF" REPLY` (what the host says to `acp/read_table`: JSON, `error CODE MESSAGE`, `silence` or `line TEXT`,
+//! where `$ID` is the request's id), `file PATH TEXT` (writes a file of the host below `$ROOT`), `conf PARAMS`, `call TOOL ARGUMENTS META`, `rpc METHOD PARAMS`, `initialize` (the answer that the session
 //! began with), `raw LINE` (the next message is the answer), `silent LINE` (there is no answer), `restart FLAG VALUE`.
 //! META is `auth`, `auth+{…}` or an object; without it there is no `_meta`.
 //!
 //! Expectations: `error CODE|CODE` (a tool error), `rpc-error CODE` (a JSON-RPC error), or `PATH OPERATOR VALUE`.
 //! Without an error expectation the answer must be a success. Paths start at `MR`, `SI`, `SD`, `eff`, `cap`, `err`,
-//! `result`, `id`, `line`, `tool.NAME`, `files.FOLDER`, or at the exact texts `table` and `rows`; `*` is every item.
+//! `result`, `id`, `line`, `asked` (what the host was asked in this step), `tool.NAME`, `files.FOLDER`, or at the exact texts `table` and `rows`; `*` is every item.
 //! `-> name` keeps a value as `$name` for the lines below.
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use acp_protocol::result::{ExtractionModelResponse, ResultMeta};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::host::Host;
 use crate::rules;
 use crate::server::{Message, Server, Setup, acp_client, call_params, clip};
 
@@ -41,7 +43,7 @@ macro_rules! sections {
 
 sections! {
     s01_handshake s02_configure s03_precedence s04_credentials s05_resources s06_autocontext s07_first_call
-    s08_extraction s09_delivery s10_types s15_errors s17_versions s19_other messages
+    s08_extraction s09_delivery s10_types s11_tables s12_catalogue s13_host_tables s14_cost s15_errors s17_versions s19_other messages
 }
 
 /// Threads per section: a session mostly waits.
@@ -129,7 +131,11 @@ impl Vector {
     }
 
     fn run(&self) -> Result<(), String> {
-        let mut session = Session { server: Some(self.setup.clone().start()), names: names() };
+        let server = self.setup.clone().start();
+        let root = server.root().to_string_lossy().replace('\\', "/");
+        let mut names = names();
+        names.insert("ROOT".to_owned(), root);
+        let mut session = Session { server: Some(server), host: Host::default(), names };
         for step in &self.steps {
             session.run(step).map_err(|problem| format!("{}\n  at: {}\n  {problem}", self.title, step.text))?;
         }
@@ -174,6 +180,7 @@ fn names() -> BTreeMap<String, String> {
 
 struct Session {
     server: Option<Server>,
+    host: Host,
     /// What `$name` stands for: JSON text.
     names: BTreeMap<String, String>,
 }
@@ -194,8 +201,21 @@ impl Session {
             server.expect_silence();
             return Ok(());
         }
-        let message = send(server, word, rest)?;
-        let answer = Answer::new(message);
+        match word {
+            "host" => {
+                let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+                let reference = values.next().ok_or("host \"REF\" REPLY")?.map_err(|error| error.to_string())?;
+                return self.host.set(&reference, rest[values.byte_offset()..].trim());
+            }
+            "file" => {
+                let (path, content) = rest.split_once(' ').unwrap_or((rest, ""));
+                return std::fs::write(server.root().join(path), content).map_err(|error| error.to_string());
+            }
+            _ => {}
+        }
+        self.host.asked.clear();
+        let message = send(server, &mut self.host, word, rest)?;
+        let answer = Answer::new(message, self.host.asked.clone());
         answer.is_as_announced(&step.expected)?;
         for expected in &step.expected {
             let filled = self.fill(expected);
@@ -229,7 +249,7 @@ impl Session {
     }
 }
 
-fn send(server: &mut Server, word: &str, rest: &str) -> Result<Message, String> {
+fn send(server: &mut Server, host: &mut Host, word: &str, rest: &str) -> Result<Message, String> {
     match word {
         "initialize" => Ok(server.hello.clone()),
         "raw" => {
@@ -244,25 +264,26 @@ fn send(server: &mut Server, word: &str, rest: &str) -> Result<Message, String> 
         "rpc" => {
             let (method, params) = rest.split_once(' ').unwrap_or((rest, "{}"));
             let params = values(params)?.into_iter().next().unwrap_or_default();
-            rpc(server, method, params)
+            rpc(server, host, method, params)
         }
         "call" => {
             let (tool, rest) = rest.split_once(' ').unwrap_or((rest, "{}"));
             let (arguments, meta) = arguments_and_meta(rest)?;
-            rpc(server, "tools/call", call_params(tool, &arguments, &meta))
+            rpc(server, host, "tools/call", call_params(tool, &arguments, &meta))
         }
         other => Err(format!("there is no step {other}")),
     }
 }
 
-fn rpc(server: &mut Server, method: &str, params: Value) -> Result<Message, String> {
+fn rpc(server: &mut Server, host: &mut Host, method: &str, params: Value) -> Result<Message, String> {
     let tool = params["name"].as_str().unwrap_or_default().to_owned();
-    let id = server.begin(method, params);
-    let answer = server.answer(&id);
-    if method == "tools/call" && answer.json.get("result").is_some() {
-        let name = server.hello.json.pointer("/result/serverInfo/name").and_then(Value::as_str).unwrap_or_default();
-        rules::check(&answer.text, name, &tool)
-            .map_err(|problem| format!("{problem}\n  in: {}", clip(&answer.text)))?;
+    let id = server.begin(method, params.clone());
+    if method != "tools/call" {
+        return Ok(server.answer(&id));
+    }
+    let answer = server.answer_with(&id, host, &params)?;
+    if answer.json.get("result").is_some() {
+        server.check_answer(&answer, &tool).map_err(|problem| format!("{problem}\n  in: {}", clip(&answer.text)))?;
     }
     Ok(answer)
 }
@@ -293,13 +314,15 @@ struct Answer {
     message: Message,
     /// `content[0].text`, which is JSON.
     model: Value,
+    /// What the host was asked meanwhile.
+    asked: Vec<Value>,
 }
 
 impl Answer {
-    fn new(message: Message) -> Self {
+    fn new(message: Message, asked: Vec<Value>) -> Self {
         let text = message.json.pointer("/result/content/0/text").and_then(Value::as_str);
         let model = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        Self { message, model }
+        Self { message, model, asked }
     }
 
     /// Whether it is the error that is expected, or a success where none is.
@@ -337,6 +360,7 @@ impl Answer {
             "cap" => (at("/result/capabilities/experimental/acp"), rest),
             "err" => (at("/error").or_else(|| at("/result/_meta/acp/error")), rest),
             "result" | "id" | "error" => (json.get(start).cloned(), rest),
+            "asked" => (Some(json!(self.asked)), rest),
             "line" => (Some(json!(self.message.text)), rest),
             "table" => (Some(json!(self.table()?)), rest),
             "rows" => (Some(json!(self.rows()?)), rest),

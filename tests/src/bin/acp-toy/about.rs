@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_core::{About, Error, Result};
-use acp_protocol::capability::{AutocontextDelivery, CostModel, ResourceIdInfo};
+use acp_protocol::capability::{AutocontextDelivery, CostModel, ResourceIdInfo, TableCatalogEntry};
 use acp_protocol::setup::CredentialsSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -27,25 +27,58 @@ pub(crate) fn about(variant: Variant) -> Result<About> {
         cost_limit_usd: 0.0,
         credentials: match variant {
             Variant::Nocred => CredentialsSchema::none(),
-            Variant::Toy | Variant::Nofirst => typed(credentials())?,
+            _ => typed(credentials())?,
         },
         config: Some(typed(config())?),
         resource_id: ResourceIdInfo {
             title: Some("Toy account".to_owned()),
             description: "Toy account id".to_owned(),
-            format: "<account>[.<table>]".to_owned(),
-            separators: Some(vec![".".to_owned()]),
-            examples: vec!["acc_1".to_owned(), "acc_1.t1".to_owned()],
+            format: if variant == Variant::Nores { "none" } else { "<account>[.<table>]" }.to_owned(),
+            separators: (variant != Variant::Nores).then(|| vec![".".to_owned()]),
+            examples: match variant {
+                Variant::Nores => Vec::new(),
+                _ => vec!["acc_1".to_owned(), "acc_1.t1".to_owned()],
+            },
         },
         resource_urls: &[],
         cache_ttl: Duration::from_secs(60),
         delivery: match variant {
             Variant::Nofirst => &DELIVERY[..2],
-            Variant::Toy | Variant::Nocred => DELIVERY,
+            _ => DELIVERY,
         },
-        cost_model: CostModel::Free,
-        cost_description: "Free.",
+        cost_model: if variant == Variant::Paid { CostModel::PerByte } else { CostModel::Free },
+        cost_description: if variant == Variant::Paid { "6.25 USD per TiB that a query reads." } else { "Free." },
     })
+}
+
+/// The titles of the tables that the toy knows.
+pub(crate) const TITLES: [(&str, &str); 4] =
+    [("ga4_hits", "GA4 hits"), ("datalayer", "dataLayer pushes"), ("cookies", "Cookies"), ("errors", "Errors")];
+
+/// The catalogue of a variant and what is selected of it by default.
+pub(crate) fn catalogue(
+    variant: Variant,
+    optional_only: bool,
+) -> Option<(Vec<TableCatalogEntry>, Option<Vec<String>>)> {
+    let defaults = match variant {
+        Variant::Cat => None,
+        Variant::Cat0 => Some(Vec::new()),
+        _ => return None,
+    };
+    let makers: &[&str] = if variant == Variant::Cat { &["shoot", "capture"] } else { &[] };
+    let entry = |(name, title): (&str, &str)| {
+        // `capture` makes no datalayer.
+        let makers = if name == "datalayer" { &makers[..makers.len().min(1)] } else { makers };
+        TableCatalogEntry {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            description: None,
+            group: Some("Page".to_owned()),
+            required: (name == "errors" && !optional_only).then_some(true),
+            tools: (!makers.is_empty()).then(|| makers.iter().map(ToString::to_string).collect()),
+        }
+    };
+    Some((TITLES.map(entry).into(), defaults))
 }
 
 fn credentials() -> Value {

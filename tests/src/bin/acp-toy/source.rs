@@ -1,7 +1,8 @@
 //! The source that the toy pretends to have, and a count of how often it was asked.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acp_core::{Call, Error, Resource, Result, Source};
@@ -28,16 +29,41 @@ pub(crate) struct Toy {
     /// Listings and blocks that were fetched: what a real source would have been asked.
     listed: AtomicU64,
     blocks: AtomicU64,
+    /// Queries that were really run.
+    queries: AtomicU64,
+    /// What was written: how many rows each table holds.
+    written: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Toy {
     pub(crate) fn new(needs_credentials: bool) -> Self {
-        Self { needs_credentials, listed: AtomicU64::new(0), blocks: AtomicU64::new(0) }
+        Self {
+            needs_credentials,
+            listed: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            queries: AtomicU64::new(0),
+            written: Mutex::default(),
+        }
     }
 
     /// How often the source was asked.
     pub(crate) fn upstream(&self) -> Value {
-        json!({"list": self.listed.load(Ordering::Relaxed), "blocks": self.blocks.load(Ordering::Relaxed)})
+        json!({
+            "list": self.listed.load(Ordering::Relaxed),
+            "blocks": self.blocks.load(Ordering::Relaxed),
+            "queries": self.queries.load(Ordering::Relaxed),
+            "written": *self.tables(),
+        })
+    }
+
+    /// Counts a query that is run.
+    pub(crate) fn query(&self) {
+        self.queries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The tables that were written and their rows.
+    pub(crate) fn tables(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The accounts that the credentials of the call reach. Keys the source does not know are rejected, as by a 401.

@@ -288,7 +288,7 @@ impl Ga4 {
     /// The answer to a call, with the general rules checked.
     pub(super) fn answer(&mut self, id: u64, tool: &str, arguments: &Value) -> Answer {
         let answer = self.wait(id, PATIENCE);
-        if let Err(problem) = rules::check(&answer.text, "ga4", tool) {
+        if let Err(problem) = rules::check(&answer.text, "ga4", tool, false) {
             panic!("{tool} {arguments}: {problem}\n{}", clip(&answer.text));
         }
         answer.about(format!("{tool} {arguments}"))

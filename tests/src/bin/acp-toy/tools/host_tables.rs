@@ -1,10 +1,9 @@
-//! Tools that work on a table of the host. Asking the host for its rows comes in a later version.
+//! Tools that work on a table of the host: its rows come by `acp/read_table`.
 
-use acp_core::{Call, Error, Extraction, Hints, Info, Result, Tool, ToolSpec};
-use acp_protocol::error::ErrorCode;
+use acp_core::{Access, Call, Error, Extraction, Hints, Info, Operation, Result, Tool, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::json;
 
 use crate::source::Toy;
 
@@ -13,10 +12,8 @@ use crate::source::Toy;
 pub(crate) struct CopyTable {
     /// Id of a host dataset or report. The host resolves the rows.
     #[schemars(extend("x-acp-input" = "table_ref"))]
-    #[expect(dead_code, reason = "read when acp/read_table is there")]
     table_ref: String,
-    /// How to copy it.
-    #[expect(dead_code, reason = "read when acp/read_table is there")]
+    /// How to copy it: `all`, `refuse` after ten rows, `panic` after ten rows, or `leave` it unread.
     mode: Option<String>,
 }
 
@@ -31,8 +28,25 @@ impl Tool for CopyTable {
         hints: Hints::READS_LOCAL,
     };
 
-    async fn run(self, _: &Toy, _: &Call) -> Result<Extraction> {
-        Err(not_yet())
+    async fn run(self, _: &Toy, call: &Call) -> Result<Extraction> {
+        let copied = call.read_table(&self.table_ref).await?;
+        let (mode, announced) = (self.mode.unwrap_or_default(), copied.row_count());
+        let mut table = call.object_table(copied.headers().to_vec());
+        let mut rows = 0;
+        if mode != "leave" {
+            copied.for_each(|row| {
+                rows += 1;
+                match mode.as_str() {
+                    "refuse" if rows > 10 => {
+                        return Err(Error::invalid_arguments("This copy takes ten rows. Use a smaller table."));
+                    }
+                    "panic" if rows > 10 => panic!("the toy fell over a row"),
+                    _ => {}
+                }
+                table.push(&json!(row).to_string())
+            })?;
+        }
+        Ok(Extraction::new(table.into_table()?, "Copy of a table of the host.").extra(json!({"announced": announced})))
     }
 }
 
@@ -41,20 +55,18 @@ impl Tool for CopyTable {
 pub(crate) struct LoadTable {
     /// Id of a host dataset or report. The host resolves the rows.
     #[schemars(extend("x-acp-input" = "table_ref"))]
-    #[expect(dead_code, reason = "read when acp/read_table is there")]
     table_ref: String,
     /// Table that receives the rows.
-    #[expect(dead_code, reason = "read when acp/read_table is there")]
     target: String,
     /// What happens to the target.
     #[serde(default)]
-    op: Operation,
+    op: Write,
 }
 
 /// What happens to a table.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Operation {
+enum Write {
     #[default]
     Add,
     Replace,
@@ -72,26 +84,26 @@ impl Tool for LoadTable {
         hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: false },
     };
 
-    async fn run(self, _: &Toy, call: &Call) -> Result<Info> {
-        let config: Value = call.config()?;
-        let allowed = match config["access_mode"].as_str() {
-            Some("full") => true,
-            Some("readAndOnlyAdd") => self.op == Operation::Add,
-            _ => false,
+    async fn run(self, toy: &Toy, call: &Call) -> Result<Info> {
+        let operation = match self.op {
+            Write::Add => Operation::Add,
+            Write::Replace => Operation::Replace,
+            Write::Delete => Operation::Delete,
         };
-        if !allowed {
-            return Err(Error::new(
-                ErrorCode::ReadOnlyViolation,
-                "access_mode does not allow this operation. The person may allow it in the host's settings.",
-            ));
+        Access::of(call)?.check(operation, &self.target)?;
+        let mut rows = 0;
+        call.read_table(&self.table_ref).await?.for_each(|_| {
+            rows += 1;
+            Ok(())
+        })?;
+        let mut tables = toy.tables();
+        match self.op {
+            Write::Add => *tables.entry(self.target.clone()).or_default() += rows,
+            Write::Replace => *tables.entry(self.target.clone()).or_default() = rows,
+            Write::Delete => {
+                tables.remove(&self.target);
+            }
         }
-        Err(not_yet())
+        Ok(Info(json!({"target": self.target, "rows": rows})))
     }
-}
-
-fn not_yet() -> Error {
-    Error::new(
-        ErrorCode::HostTablesUnsupported,
-        "Reading tables of the host is not implemented in this version. Use a tool that does not take a table_ref.",
-    )
 }
