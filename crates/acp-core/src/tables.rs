@@ -183,6 +183,7 @@ impl Catalogue {
             defaults.retain(|name| self.entries.iter().any(|entry| entry.name == *name));
         }
         self.defaults.take_if(|_| self.entries.is_empty());
+        self.field_limit.take_if(|_| tools.is_empty());
     }
 
     /// The tables that a tool makes, or all.
@@ -600,31 +601,6 @@ mod tests {
     }
 
     #[test]
-    fn a_catalogue_that_can_not_be_published_is_found_at_once() {
-        let catalogue = |names: &[&str], defaults: &[&str], tools: &[&str]| Catalogue {
-            entries: names
-                .iter()
-                .map(|name| TableCatalogEntry {
-                    name: (*name).to_owned(),
-                    title: "T".to_owned(),
-                    description: None,
-                    group: None,
-                    required: None,
-                    tools: Some(tools.iter().map(ToString::to_string).collect()),
-                })
-                .collect(),
-            defaults: Some(defaults.iter().map(ToString::to_string).collect()),
-            field_limit: None,
-        };
-        let valid = |catalogue: Catalogue| std::panic::catch_unwind(|| catalogue.assert_valid(&["shoot"])).is_ok();
-        assert!(valid(catalogue(&["a", "b"], &["a"], &["shoot"])));
-        assert!(!valid(catalogue(&["a", "a"], &[], &[])));
-        assert!(!valid(catalogue(&["A"], &[], &[])));
-        assert!(!valid(catalogue(&["a"], &["b"], &[])));
-        assert!(!valid(catalogue(&["a"], &[], &["info"])));
-    }
-
-    #[test]
     fn the_catalogue_shrinks_with_the_tools() {
         let entry = |name: &str, tools: Option<&[&str]>| TableCatalogEntry {
             name: name.to_owned(),
@@ -653,6 +629,31 @@ mod tests {
         left.keep_tools(&[]);
         assert!(left.entries.is_empty() && left.defaults.is_none());
         assert_eq!(all.select(None, None, Some("look")).map(|selection| selection.selected().len()), Some(1));
+    }
+
+    #[test]
+    fn a_catalogue_that_can_not_be_published_is_found_at_once() {
+        let catalogue = |names: &[&str], defaults: &[&str], tools: &[&str]| Catalogue {
+            entries: names
+                .iter()
+                .map(|name| TableCatalogEntry {
+                    name: (*name).to_owned(),
+                    title: "T".to_owned(),
+                    description: None,
+                    group: None,
+                    required: None,
+                    tools: Some(tools.iter().map(ToString::to_string).collect()),
+                })
+                .collect(),
+            defaults: Some(defaults.iter().map(ToString::to_string).collect()),
+            field_limit: None,
+        };
+        let valid = |catalogue: Catalogue| std::panic::catch_unwind(|| catalogue.assert_valid(&["shoot"])).is_ok();
+        assert!(valid(catalogue(&["a", "b"], &["a"], &["shoot"])));
+        assert!(!valid(catalogue(&["a", "a"], &[], &[])));
+        assert!(!valid(catalogue(&["A"], &[], &[])));
+        assert!(!valid(catalogue(&["a"], &["b"], &[])));
+        assert!(!valid(catalogue(&["a"], &[], &["info"])));
     }
 
     #[test]

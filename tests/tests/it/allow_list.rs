@@ -49,6 +49,23 @@ fn a_connector_may_be_left_without_extractions() {
 }
 
 #[test]
+fn the_table_catalogue_shrinks_with_the_tools() {
+    for (tool, tables, field_limit) in [
+        ("shoot", &["ga4_hits", "datalayer", "cookies", "errors"][..], json!(20)),
+        ("capture", &["ga4_hits", "cookies", "errors"], json!(20)),
+        ("peek", &[], Value::Null),
+    ] {
+        let printed = toy(&["--variant", "cat", "--tools", tool, "capability"]).stdout;
+        let capability: Value = serde_json::from_slice(&printed).expect("JSON");
+        let entries = capability["table_catalog"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&Value> = entries.iter().map(|entry| &entry["name"]).collect();
+        assert_eq!(names, tables, "[S-4.2-20] {tool}");
+        assert!(entries.iter().all(|entry| entry["tools"] == json!([tool])), "{capability}");
+        assert_eq!(capability["defaults"]["field_limit"], field_limit, "{tool}");
+    }
+}
+
+#[test]
 fn what_is_printed_is_what_would_be_published() {
     let text = |arguments: &[&str]| String::from_utf8(toy(arguments).stdout).expect("text");
     let tools: Value = serde_json::from_str(&text(&["--tools", "raw", "tools", "--json"])).expect("JSON");
