@@ -147,10 +147,16 @@ done
 "#;
 
     fn prove(place: &Path, version: &str, extra: &str) -> Result<()> {
+        // The stand-in does not speak HTTP.
+        prove_with(place, version, extra, |manifest| manifest.http = None)
+    }
+
+    fn prove_with(place: &Path, version: &str, extra: &str, change: impl Fn(&mut PackageManifest)) -> Result<()> {
         let program = place.join("built");
         std::fs::write(&program, PROGRAM.replace("VERSION", version).replace("EXTRA", extra))?;
         let folder = place.join("ga4");
-        let manifest = read_manifest("ga4", &workspace::metadata()?)?;
+        let mut manifest = read_manifest("ga4", &workspace::metadata()?)?;
+        change(&mut manifest);
         let manifest = assemble::folder(&folder, manifest, &program, "x86_64-unknown-linux-gnu")?;
         let zip = place.join("ga4.zip");
         std::fs::write(&zip, zip_file::bytes(&folder, "ga4", |path| assemble::is_executable(path, "ga4"))?)?;
@@ -184,6 +190,13 @@ done
             let error = prove(place.path(), version, extra).unwrap_err().to_string();
             assert!(error.contains(needle), "{error}");
         }
+    }
+
+    #[test]
+    fn a_package_that_promises_http_and_does_not_serve_it_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let error = prove_with(place.path(), env!("CARGO_PKG_VERSION"), "", |_| ()).unwrap_err().to_string();
+        assert!(error.contains("over HTTP"), "{error}");
     }
 
     /// A folder that can't be changed and lost its mode bits: the script starts a private copy and removes it.

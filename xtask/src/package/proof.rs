@@ -64,9 +64,8 @@ async fn elsewhere(folder: &Path, directory: &Path, manifest: &PackageManifest) 
 async fn over_http(folder: &Path, manifest: &PackageManifest) -> Result<()> {
     let (Transport::Stdio { command, .. }, Some(http)) = (&manifest.transport, &manifest.http) else { return Ok(()) };
     let mut arguments = http.args.clone();
-    if let Some(port) = arguments.iter().position(|argument| argument == "--port") {
-        arguments[port + 1] = "0".to_owned();
-    }
+    let port = arguments.iter().position(|argument| argument == "--port").ok_or("its arguments name no --port")?;
+    *arguments.get_mut(port + 1).ok_or("--port has no value")? = "0".to_owned();
     let program = if command.ends_with(".exe") { folder.join(command) } else { command.into() };
     let mut server = tokio::process::Command::new(program)
         .args(arguments)
