@@ -36,6 +36,8 @@ const DEFAULT_MAX_BYTES: u64 = 10 * 1024 * 1024;
 const LEAST_MAX_BYTES: u64 = 1024;
 /// Older files that are kept beside the log.
 const KEPT_FILES: u32 = 5;
+/// How often the log may be rotated by others while a record waits for its turn.
+const ROTATIONS_WHILE_WAITING: usize = 10;
 /// Characters of a text that are kept.
 const TEXT_CHARS: usize = 500;
 /// Characters of SQL that are kept, where it is asked for: it is of no use cut short.
@@ -110,18 +112,36 @@ impl Audit {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     }
 
-    /// Adds a record, as one line in one write: records of several processes do not interleave.
+    /// The log, with its lock. Whoever holds it sees no half-written line of another process, and alone rotates.
+    fn open_and_lock(&self) -> io::Result<File> {
+        let mut file = self.open()?;
+        for _ in 0..ROTATIONS_WHILE_WAITING {
+            match file.lock() {
+                // Some network folders have no locks; records of several processes may then share a line.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(file),
+                locked => locked?,
+            }
+            if is_at(&file, &self.path)? {
+                return Ok(file);
+            }
+            file = self.open()?;
+        }
+        // A record in a log that was moved away is better than none.
+        Ok(file)
+    }
+
+    /// Adds a record, as one line in one write.
     fn append(&self, record: &JsonObject) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         let _turn = lock(&self.writing);
-        let mut file = self.open()?;
+        let mut file = self.open_and_lock()?;
         let length = file.metadata()?.len();
         if length > 0 && length + line.len() as u64 > self.max_bytes {
-            if let Err(error) = self.rotate(&file, line.len() as u64) {
-                tracing::error!(%error, "the audit log could not be rotated and grows on");
+            match self.rotate() {
+                Ok(()) => file = self.open_and_lock()?,
+                Err(error) => tracing::error!(%error, "the audit log could not be rotated and grows on"),
             }
-            file = self.open()?;
         }
         if !ends_with_line(&mut file)? {
             // Somebody was stopped in the middle of a record. This one must not become part of it.
@@ -134,15 +154,7 @@ impl Audit {
     }
 
     /// Moves the log aside as `.1`, what was `.1` as `.2`, and so on.
-    fn rotate(&self, file: &File, more: u64) -> io::Result<()> {
-        if file.try_lock().is_err() {
-            // Another process is at it.
-            return Ok(());
-        }
-        if std::fs::metadata(&self.path).map_or(0, |log| log.len()) + more <= self.max_bytes {
-            // Another process was faster.
-            return Ok(());
-        }
+    fn rotate(&self) -> io::Result<()> {
         for number in (1..KEPT_FILES).rev() {
             rename(&self.numbered(number), &self.numbered(number + 1))?;
         }
@@ -188,6 +200,23 @@ impl Audit {
         record.insert("duration_ms".to_owned(), json!(started.elapsed().as_millis() as u64));
         self.write(record)
     }
+}
+
+/// Whether the path still leads to this file: it may have been rotated away while we waited for its lock.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let named = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        named => named?,
+    };
+    let open = file.metadata()?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
+    }
+    // No identity to ask for; a fresh log is shorter than the one that was full.
+    #[cfg(not(unix))]
+    Ok(open.len() == named.len())
 }
 
 fn rename(from: &Path, to: &Path) -> io::Result<()> {

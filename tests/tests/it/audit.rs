@@ -294,6 +294,9 @@ fn parallel_calls_and_processes_write_whole_lines() {
     servers.into_iter().for_each(|server| drop(server.finish_well()));
     let files = files_below(folder.path());
     assert!((2..=6).contains(&files.len()), "{files:?}");
+    for file in &files {
+        assert!(file.metadata().expect("a file").len() <= 20_000, "{}", file.display());
+    }
     let all: Vec<Value> = files.iter().flat_map(|file| records(file)).collect();
     let calls: HashSet<String> = all.iter().map(|record| record["call_id"].to_string()).collect();
     assert_eq!((all.len(), calls.len()), (2 * CALLS, 2 * CALLS));
