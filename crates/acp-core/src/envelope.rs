@@ -75,6 +75,8 @@ struct RawEnvelope<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -122,14 +124,17 @@ impl Envelope {
         if depth > MAX_DEPTH {
             return Err(not_json());
         }
+        let refuse = |what: &'static str| match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+            Ok(_) => Refusal::invalid(None, what),
+            Err(_) => not_json(),
+        };
+        // Derived types would take a list for an object, field by field.
+        if text.trim_start().starts_with('[') {
+            return Err(refuse("Invalid Request: batches are not supported; send one message at a time."));
+        }
         // This reads all of the text, but keeps nothing of what it skips.
-        let raw: RawEnvelope<'_> = serde_json::from_str(text).map_err(|_| match () {
-            () if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() => not_json(),
-            () if text.trim_start().starts_with('[') => {
-                Refusal::invalid(None, "Invalid Request: batches are not supported; send one message at a time.")
-            }
-            () => Refusal::invalid(None, "Invalid Request: a message is a JSON object, each key once."),
-        })?;
+        let raw: RawEnvelope<'_> = serde_json::from_str(text)
+            .map_err(|_| refuse("Invalid Request: a message is a JSON object, each key once."))?;
         let answer = raw.method.is_none() && (raw.result.is_some() || raw.error.is_some());
         let id = raw.id.and_then(|id| serde_json::from_str::<RequestId>(id.get()).ok());
         let method = raw.method.and_then(|method| serde_json::from_str::<String>(method.get()).ok());
@@ -149,16 +154,22 @@ impl Envelope {
         if values > MAX_VALUES {
             return Err(Refusal::invalid(id, "Invalid Request: the message has more than 200,000 values."));
         }
-        Ok(Self { id, method, answer })
+        let envelope = Self { id, method, answer };
+        let list = raw.params.is_some_and(|params| params.get().starts_with('['));
+        match envelope.unreadable() {
+            Some(refusal) if list => Err(refusal),
+            _ => Ok(envelope),
+        }
     }
 
     /// The answer to a message whose envelope is right and that MCP still can't read; none where nobody waits for one.
-    pub(crate) fn unreadable(self) -> Option<Refusal> {
+    pub(crate) fn unreadable(&self) -> Option<Refusal> {
         if self.answer {
             return None;
         }
-        let id = Some(self.id?);
-        let known = self.method.is_some_and(|method| method == METHOD_CONFIGURE || MCP_METHODS.contains(&&*method));
+        let id = Some(self.id.clone()?);
+        let method = self.method.as_deref();
+        let known = method.is_some_and(|method| method == METHOD_CONFIGURE || MCP_METHODS.contains(&method));
         match known {
             true => Some(Refusal::invalid_params(id)),
             false => Some(Refusal { id, code: METHOD_NOT_FOUND, message: "Method not found" }),

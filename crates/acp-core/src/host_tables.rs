@@ -124,8 +124,12 @@ impl Host {
         // First of all, so that the file goes whatever is wrong with the rest.
         let file = (reply["format"] == "file").then(|| reply["table_uri"].as_str().and_then(file_path)).flatten();
         let file = file.map(|path| HostFile { ours: is_inside(&path, &self.tmp), path });
-        let reply: Reply =
-            serde_json::from_value(reply).map_err(|_| malformed("it does not have the form of a table"))?;
+        // Derived types would take a list for an object, field by field.
+        let lists = |headers: &Value| headers.as_array().is_some_and(|headers| headers.iter().any(Value::is_array));
+        let reply: Reply = Some(reply)
+            .filter(|reply| reply.is_object() && !lists(&reply["headers"]))
+            .and_then(|reply| serde_json::from_value(reply).ok())
+            .ok_or_else(|| malformed("it does not have the form of a table"))?;
         let mut names = HashSet::new();
         if !reply.headers.iter().all(|header| names.insert(&header.name)) {
             return Err(malformed("it has a column twice"));

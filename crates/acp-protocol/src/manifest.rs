@@ -83,6 +83,10 @@ impl PackageManifest {
     /// `id` and `name` must be valid (13.1.1).
     pub fn read(text: &str) -> Result<Self, ManifestError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        // A derived type would take a list for an object, field by field.
+        if text.trim_start().starts_with('[') {
+            return Err(ManifestError("it must be a JSON object".to_owned()));
+        }
         let manifest: Self = serde_json::from_str(text).map_err(|error| ManifestError(error.to_string()))?;
         if !is_package_id(&manifest.id) {
             return Err(ManifestError(format!(
@@ -193,6 +197,16 @@ mod tests {
         ] {
             let broken = GOOD.replacen(from, to, 1);
             assert!(validate(&broken).iter().any(|problem| problem.contains(needle)), "{to}: {:?}", validate(&broken));
+        }
+    }
+
+    #[test]
+    fn a_list_is_no_manifest() {
+        let list =
+            r#"["1.0","ga4","Google Analytics 4","0.1.0","d",null,{"type":"stdio","command":"sh","args":[]},null]"#;
+        for text in [list, "[]", " \n[1]"] {
+            assert!(PackageManifest::read(text).unwrap_err().to_string().contains("object"), "{text}");
+            assert!(!validate(text).is_empty(), "{text}");
         }
     }
 

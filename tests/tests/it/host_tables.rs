@@ -261,3 +261,18 @@ fn a_pipe_is_no_table() {
     std::fs::remove_file(path).expect("the pipe");
     server.finish_well();
 }
+
+/// A list could be read as the fields of an object, in their order.
+#[test]
+fn a_list_is_no_table_of_a_host() {
+    let mut server = start("[S-8.8-04] lists in the place of objects");
+    let mut host = Host::default();
+    let header = json!({"format": "inline", "row_count": 1, "headers": [["a", "integer"]], "table": [{"a": 1}]});
+    let whole = json!(["inline", [{"name": "a", "type": "integer"}], 1, [{"a": 1}], null]);
+    for (name, reply) in [("header", header), ("whole", whole)] {
+        host.set(name, &reply.to_string()).expect("a reply");
+        let answer = copied(&mut server, name, &json!({}), &mut host);
+        assert!(answer.text.contains("-32018"), "{name}: {}", answer.text);
+    }
+    server.finish_well();
+}

@@ -40,6 +40,30 @@ fn text_that_is_not_utf_8() {
     server.finish_well();
 }
 
+/// A list could be read as the fields of an object, in their order.
+#[test]
+fn lists_are_no_messages_and_no_params() {
+    let mut server = start("M-040 [S-12.1-01] lists in the place of objects");
+    for line in ["[]", "[1,\"x\"]", " [\"2.0\",1,\"ping\"]", "[\"2.0\",\"x\",\"tools/list\",{}]", "[1,2,3,4,5,6]"] {
+        server.write(format!("{line}\n").as_bytes());
+        let Message { json, .. } = server.next();
+        assert_eq!((&json["error"]["code"], &json["id"]), (&json!(-32600), &Value::Null), "{line}");
+        assert!(json["error"]["message"].to_string().contains("batches"), "{json}");
+    }
+    for method in ["tools/call", "tools/list", "acp/configure", "ping"] {
+        for params in [json!([]), json!([3]), json!([{}, "peek", {}])] {
+            let line = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+            let answer = refused(&mut server, format!("{line}\n").as_bytes());
+            assert_eq!(answer, (json!(-32602), json!(7)), "{line}");
+        }
+    }
+    let unknown = b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"who/knows\",\"params\":[]}\n";
+    assert_eq!(refused(&mut server, unknown), (json!(-32601), json!(8)));
+    server.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\",\"params\":[]}\n");
+    server.call("peek", json!({}), Value::Null);
+    server.finish_well();
+}
+
 #[test]
 fn a_byte_order_mark_is_no_json() {
     let mut server = start("M-041 [S-12.1-01] byte order mark");

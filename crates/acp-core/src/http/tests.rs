@@ -460,16 +460,19 @@ async fn malformed_messages_get_the_error_they_deserve() {
         "[".repeat(1000),
         "]".repeat(1000)
     );
-    let cases: [(&[u8], i64, Value); 10] = [
+    let cases: [(&[u8], i64, Value); 13] = [
         (b"", -32700, Value::Null),
         (b"{", -32700, Value::Null),
         (b"\xff", -32700, Value::Null),
         (deep.as_bytes(), -32700, Value::Null),
         (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, Value::Null),
         (b" [1]", -32600, Value::Null),
+        (b"[\"2.0\",1,\"ping\"]", -32600, Value::Null),
+        (b"[", -32700, Value::Null),
         (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"ping\"}", -32600, Value::Null),
         (b"{\"jsonrpc\":\"1.0\",\"id\":7,\"method\":\"ping\"}", -32600, json!(7)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"tools/call\",\"params\":[]}", -32602, json!("x")),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"acp/configure\",\"params\":[3]}", -32602, json!(2)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"who/knows\",\"params\":7}", -32601, json!(1)),
     ];
     for (body, code, id) in cases {

@@ -248,6 +248,10 @@ async fn read_line(
 }
 
 fn receive(connection: &Arc<Connection>, line: &[u8], settings: &Settings) -> Result<(), ClientError> {
+    // A derived type would take a list for an object, field by field.
+    if line.trim_ascii_start().starts_with(b"[") {
+        return Err(ClientError::Protocol("it wrote a list where a JSON-RPC message is expected".to_owned()));
+    }
     let incoming: Incoming<'_> = serde_json::from_slice(line)
         .map_err(|error| ClientError::Protocol(format!("it wrote a line that is no JSON-RPC message: {error}")))?;
     match (incoming.method.as_deref(), incoming.id) {

@@ -218,6 +218,7 @@ async fn a_server_that_dies_is_reported_with_its_last_words() {
 async fn what_is_no_answer_is_an_error() {
     for (line, needle) in [
         ("hello", "no JSON-RPC"),
+        ("[1,null]", "a list"),
         (r#"{"jsonrpc":"2.0","id":1}"#, "neither result nor error"),
         (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no such tool"}}"#, "no such tool"),
         (r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#, "_meta.acp"),
