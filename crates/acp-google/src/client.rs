@@ -40,10 +40,11 @@ pub struct Session {
 }
 
 /// A request, ready to be sent more than once.
-struct Outgoing<'a> {
+struct Outgoing {
     method: Method,
     url: Url,
-    content: Option<(&'a str, Bytes)>,
+    /// JSON.
+    content: Option<Bytes>,
 }
 
 impl Session {
@@ -74,30 +75,13 @@ impl Session {
 
     /// Posts JSON and reads JSON, at most 64 MiB.
     pub async fn post<T: DeserializeOwned>(&self, url: &str, body: &impl Serialize) -> Result<T, Failure> {
-        let content = ("application/json", to_json(body)?);
+        let content = to_json(body)?;
         parse(&self.whole(&self.outgoing(Method::POST, url, Some(content))?).await?)
-    }
-
-    /// Posts bytes of any type and reads JSON, for uploads. A repeated upload must be recognisable to the API, for
-    /// example by the id of its job.
-    pub async fn post_bytes<T: DeserializeOwned>(
-        &self,
-        url: &str,
-        content_type: &str,
-        body: Bytes,
-    ) -> Result<T, Failure> {
-        parse(&self.whole(&self.outgoing(Method::POST, url, Some((content_type, body)))?).await?)
-    }
-
-    /// Gets JSON whose body is handed over as it arrives.
-    pub async fn get_stream(&self, url: &str) -> Result<Body, Failure> {
-        let mut waits = Waits::new(&self.google.shared().http.timing);
-        self.open(&self.outgoing(Method::GET, url, None)?, &mut waits).await
     }
 
     /// Posts JSON and reads JSON whose body is handed over as it arrives.
     pub async fn post_stream(&self, url: &str, body: &impl Serialize) -> Result<Body, Failure> {
-        let content = ("application/json", to_json(body)?);
+        let content = to_json(body)?;
         let mut waits = Waits::new(&self.google.shared().http.timing);
         self.open(&self.outgoing(Method::POST, url, Some(content))?, &mut waits).await
     }
@@ -108,21 +92,11 @@ impl Session {
         Ok(self.ask().token().await?.value)
     }
 
-    /// Another token after an API answered 401 to `rejected`; `None` when these credentials can't make one.
-    pub async fn another_token(&self, rejected: &Secret<String>) -> Result<Option<Secret<String>>> {
-        Ok(self.ask().another(rejected).await?.map(|token| token.value))
-    }
-
     fn ask(&self) -> Ask<'_> {
         Ask { shared: self.google.shared(), credentials: &self.credentials, scopes: self.scopes, key: self.key }
     }
 
-    fn outgoing<'a>(
-        &self,
-        method: Method,
-        url: &str,
-        content: Option<(&'a str, Bytes)>,
-    ) -> Result<Outgoing<'a>, Failure> {
+    fn outgoing(&self, method: Method, url: &str, content: Option<Bytes>) -> Result<Outgoing, Failure> {
         let url = Url::parse(url).ok().filter(|url| self.endpoints().trusts(url)).ok_or_else(|| {
             // A connector's own mistake; the token stays here whatever it built the address from.
             Error::upstream("The request was not sent: its address is not one of Google's APIs. Report this error.")
@@ -131,7 +105,7 @@ impl Session {
     }
 
     /// The whole body. One that breaks off is asked for again.
-    async fn whole(&self, outgoing: &Outgoing<'_>) -> Result<Vec<u8>, Failure> {
+    async fn whole(&self, outgoing: &Outgoing) -> Result<Vec<u8>, Failure> {
         let mut waits = Waits::new(&self.google.shared().http.timing);
         loop {
             let body = self.open(outgoing, &mut waits).await?;
@@ -143,7 +117,7 @@ impl Session {
     }
 
     /// Sends until there is an answer that says it worked, or a failure that stays.
-    async fn open(&self, outgoing: &Outgoing<'_>, waits: &mut Waits<'_>) -> Result<Body, Failure> {
+    async fn open(&self, outgoing: &Outgoing, waits: &mut Waits<'_>) -> Result<Body, Failure> {
         let ask = self.ask();
         let mut token = ask.token().await?;
         let mut renewed = false;
@@ -168,7 +142,7 @@ impl Session {
         }
     }
 
-    async fn attempt(&self, outgoing: &Outgoing<'_>, token: &Token) -> Result<Body, Failure> {
+    async fn attempt(&self, outgoing: &Outgoing, token: &Token) -> Result<Body, Failure> {
         let http = &self.google.shared().http;
         let mut request = http
             .client()?
@@ -178,8 +152,8 @@ impl Session {
         if let Some(project) = self.credentials.quota_project() {
             request = request.header("x-goog-user-project", project);
         }
-        if let Some((content_type, body)) = &outgoing.content {
-            request = request.header(CONTENT_TYPE, *content_type).body(body.clone());
+        if let Some(body) = &outgoing.content {
+            request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
         let started = Instant::now();
         let sent = http.send(request, http.timing.headers).await;

@@ -346,7 +346,7 @@ async fn streams_can_be_read_in_a_task() {
     let (session, url) = (session(&fake), fake.url());
     let rows = tokio::spawn(async move {
         let mut rows = 0;
-        let body = session.get_stream(&url).await?;
+        let body = session.post_stream(&url, &json!({})).await?;
         body.split::<Value>("rows", |_| {
             rows += 1;
             Ok(())
@@ -490,7 +490,7 @@ async fn no_error_holds_a_piece_of_the_credentials() {
 
     let fake = Fake::start(|_, _| json(200, json!({}))).await;
     let session = session(&fake);
-    let body = session.get_stream(&fake.url()).await.unwrap();
+    let body = session.post_stream(&fake.url(), &json!({})).await.unwrap();
     errors.push(format!("{session:?} {body:?} {:?}", session.access_token().await.unwrap()));
     for error in errors {
         assert!(!leaks(&error), "{error}");

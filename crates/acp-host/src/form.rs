@@ -86,11 +86,6 @@ impl Form {
     pub fn of_credentials(schema: &CredentialsSchema) -> Option<Self> {
         schema.needed().then(|| Self { variants: schema.variants().iter().map(Variant::of).collect() })
     }
-
-    /// The form of `config_schema`.
-    pub fn of_config(schema: &SetupSchema) -> Self {
-        Self { variants: vec![Variant::of(schema)] }
-    }
 }
 
 impl Variant {

@@ -8,7 +8,6 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use acp_protocol::result::{DataFormat, Header, SystemData, SystemTable, TableFormat};
-use acp_protocol::session::HostTable;
 use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -80,11 +79,6 @@ impl<'a> Table<'a> {
 
     /// One of several tables.
     pub fn of_table(table: &'a SystemTable) -> Self {
-        Self::new(table.format, &table.headers, table.row_count, table.table.as_deref(), table.table_uri.as_deref())
-    }
-
-    /// A table that a host handed to a server.
-    pub fn of_host_table(table: &'a HostTable) -> Self {
         Self::new(table.format, &table.headers, table.row_count, table.table.as_deref(), table.table_uri.as_deref())
     }
 
