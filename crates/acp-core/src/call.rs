@@ -129,7 +129,7 @@ impl Call {
         }
         match &self.host {
             Some(host) => host.read_table(reference).await,
-            None => Err(crate::host_tables::unsupported()),
+            None => Err(crate::host_tables::unsupported(true)),
         }
     }
 

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
+use rmcp::{ServerHandler, ServiceExt};
 
 use crate::audit::Audit;
 use crate::connector::Connector;
 use crate::http::{Environment, HttpFlags, Limits, Listening, Settings};
 use crate::log;
+use crate::outgoing::OutgoingTables;
+use crate::revisions::{self, Revisions};
 use crate::server::{Folders, Server, Shared};
 use crate::stdio::Lines;
 
@@ -48,6 +50,10 @@ struct Cli<A: Args> {
     /// Publish only these tools, separated by commas; autocontext and autocontext_data are always there.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Vec<String>,
+    /// Newest revision of MCP to announce. 2026-07-28 has no sessions: its clients send settings with every call, and
+    /// tools can't read tables of the host.
+    #[arg(long, value_name = "REVISION", value_parser = revisions::NAMES, default_value = revisions::DEFAULT)]
+    protocol_version: String,
     #[command(flatten, next_help_heading = "HTTP")]
     http: HttpFlags,
     #[command(subcommand)]
@@ -94,6 +100,7 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
     let folders = Folders { cache: folder("ACP_CACHE_DIR"), tmp: folder("ACP_TMP_DIR") };
     let tmp_dir = folders.tmp.is_some();
     let mut shared = Shared::new(connector, folders);
+    shared.announce(Revisions::up_to(&cli.protocol_version).unwrap_or_default());
     if cli.command.is_none() && !cli.version {
         shared.audit = match Audit::from_environment() {
             Ok(audit) => audit,
@@ -107,17 +114,18 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
         Some(Command::Tools { json: false }) => print(&tool_list(&shared)),
         Some(Command::Capability) => print_json(&shared.connector().capability()),
         None if cli.http.http => {
-            let (port, token) = (std::env::var_os("ACP_PORT"), std::env::var_os("ACP_HTTP_TOKEN"));
-            return match Settings::new(cli.http, &Environment { port, token, tmp_dir }) {
-                Ok(settings) => {
-                    let threads =
-                        std::thread::available_parallelism().map_or(THREADS, |count| count.get().max(THREADS));
-                    serve(threads, serve_http(Arc::new(shared), settings))
-                }
+            return match http_settings(cli.http, tmp_dir) {
+                Ok(settings) => serve_http(settings, |settings| {
+                    Listening::of_connector(Arc::new(shared), settings, Limits::default())
+                }),
                 Err(error) => refuse(&error),
             };
         }
-        None => return serve(THREADS, serve_stdio(Arc::new(shared))),
+        None => {
+            let server = Server::new(Arc::new(shared));
+            let tables = server.outgoing_tables();
+            return serve(THREADS, serve_stdio(server, tables));
+        }
     };
     if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -177,19 +185,18 @@ fn serve(threads: usize, serving: impl Future<Output = ExitCode>) -> ExitCode {
     code
 }
 
-async fn serve_stdio(shared: Arc<Shared>) -> ExitCode {
-    let Ok(mut signals) = StopSignals::new() else { return serve_session(shared).await };
+async fn serve_stdio<S: ServerHandler>(server: S, tables: Arc<OutgoingTables>) -> ExitCode {
+    let Ok(mut signals) = StopSignals::new() else { return serve_session(server, tables).await };
     // Asked to stop, the process drops its calls, and with them their files.
     tokio::select! {
-        code = serve_session(shared) => code,
+        code = serve_session(server, tables) => code,
         () = signals.next() => ExitCode::SUCCESS,
     }
 }
 
-async fn serve_session(shared: Arc<Shared>) -> ExitCode {
+async fn serve_session<S: ServerHandler>(server: S, tables: Arc<OutgoingTables>) -> ExitCode {
     let (reader, writer) = stdio_pipes();
-    let server = Server::new(shared);
-    let transport = Lines::new(reader, writer, server.outgoing_tables());
+    let transport = Lines::new(reader, writer, tables, server.supported_protocol_versions());
     match server.serve(transport).await {
         Ok(running) => {
             let _ = running.waiting().await;
@@ -204,12 +211,21 @@ async fn serve_session(shared: Arc<Shared>) -> ExitCode {
     }
 }
 
-async fn serve_http(shared: Arc<Shared>, settings: Settings) -> ExitCode {
+fn http_settings(flags: HttpFlags, tmp_dir: bool) -> Result<Settings, String> {
+    let (port, token) = (std::env::var_os("ACP_PORT"), std::env::var_os("ACP_HTTP_TOKEN"));
+    Settings::new(flags, &Environment { port, token, tmp_dir })
+}
+
+fn serve_http<S: ServerHandler, L>(settings: Settings, bind: impl FnOnce(Settings) -> L) -> ExitCode
+where
+    L: Future<Output = std::io::Result<Listening<S>>>,
+{
     if let Some(warning) = settings.warning {
         tell("warning", &warning);
     }
+    let threads = std::thread::available_parallelism().map_or(THREADS, |count| count.get().max(THREADS));
     let served = async {
-        let listening = Listening::bind(shared, settings, Limits::default()).await?;
+        let listening = bind(settings).await?;
         let stop = futures::stream::unfold(StopSignals::new()?, async |mut signals| {
             signals.next().await;
             Some(((), signals))
@@ -217,12 +233,36 @@ async fn serve_http(shared: Arc<Shared>, settings: Settings) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "listening on {}", listening.url());
         listening.run(stop).await
     };
-    match served.await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tell("error", &format!("the server can't serve HTTP: {error}"));
-            ExitCode::FAILURE
+    serve(threads, async {
+        match served.await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tell("error", &format!("the server can't serve HTTP: {error}"));
+                ExitCode::FAILURE
+            }
         }
+    })
+}
+
+/// Runs any MCP server on the transports of connectors: on stdin and stdout, or with `--http` and its flags. `session`
+/// makes the handler of each session. Connectors call [`run`]; this is for suites that test the transports alone.
+#[cfg(feature = "any-server")]
+pub fn run_server<S: ServerHandler>(session: impl Fn() -> S + Send + Sync + 'static) -> ExitCode {
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        http: HttpFlags,
+    }
+    log::start();
+    let flags = Flags::parse().http;
+    if !flags.http {
+        return serve(THREADS, serve_stdio(session(), Arc::default()));
+    }
+    match http_settings(flags, false) {
+        Ok(settings) => {
+            serve_http(settings, |settings| Listening::of(session, Arc::default(), settings, Limits::default()))
+        }
+        Err(error) => refuse(&error),
     }
 }
 

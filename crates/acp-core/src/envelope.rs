@@ -1,6 +1,7 @@
 //! What every JSON-RPC message has, and the error that a malformed one gets, whatever the transport.
 
 use acp_protocol::METHOD_CONFIGURE;
+use bytes::Bytes;
 use rmcp::model::RequestId;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -21,6 +22,9 @@ const INTERNAL_ERROR: i32 = -32603;
 const MAX_DEPTH: usize = 127;
 /// Values of a message that asks for something. Answers of a host may hold a table and are bounded by their bytes.
 const MAX_VALUES: usize = 200_000;
+
+/// Messages of a batch, all of which may be worked on at once.
+const MAX_BATCH: usize = 1000;
 
 /// The error that answers a message which does not reach the session.
 #[derive(Debug)]
@@ -88,6 +92,19 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// The messages of a batch, as slices of its text. `None` where it is none: it may be a message, or not JSON.
+pub(crate) fn batch(text: &Bytes) -> Option<Result<Vec<Bytes>, Refusal>> {
+    if !text.trim_ascii_start().starts_with(b"[") || size(std::str::from_utf8(text).ok()?).1 > MAX_DEPTH {
+        return None;
+    }
+    let messages: Vec<&RawValue> = serde_json::from_slice(text).ok()?;
+    Some(match messages.len() {
+        0 => Err(Refusal::invalid(None, "Invalid Request: the batch is empty.")),
+        1..=MAX_BATCH => Ok(messages.iter().map(|message| text.slice_ref(message.get().as_bytes())).collect()),
+        _ => Err(Refusal::invalid(None, "Invalid Request: the batch has more than 1,000 messages.")),
+    })
+}
+
 /// About how many values a JSON text has, and how deep it is nested.
 fn size(text: &str) -> (usize, usize) {
     let (mut values, mut depth, mut deepest) = (1, 0_usize, 0);
@@ -130,7 +147,9 @@ impl Envelope {
         };
         // Derived types would take a list for an object, field by field.
         if text.trim_start().starts_with('[') {
-            return Err(refuse("Invalid Request: batches are not supported; send one message at a time."));
+            return Err(refuse(
+                "Invalid Request: only revision 2025-03-26 of MCP has batches, and not in a batch; send one message at a time.",
+            ));
         }
         // This reads all of the text, but keeps nothing of what it skips.
         let raw: RawEnvelope<'_> = serde_json::from_str(text)

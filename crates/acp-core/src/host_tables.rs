@@ -285,7 +285,7 @@ fn refused(error: ServiceError) -> Error {
     let message = error.message.trim();
     let said = |fallback: &str| if message.is_empty() { fallback.to_owned() } else { message.to_owned() };
     match i64::from(error.code.0) {
-        -32601 | -32020 => unsupported(),
+        -32601 | -32020 => unsupported(true),
         -32021 => {
             Error::new(ErrorCode::TableNotFound, said("The host has no table of that id. Use the id of another one."))
         }
@@ -299,12 +299,15 @@ fn refused(error: ServiceError) -> Error {
     }
 }
 
-/// The error for a client that offers no tables.
-pub(crate) fn unsupported() -> Error {
-    Error::new(
-        ErrorCode::HostTablesUnsupported,
-        "This tool reads a table from the host, and this client does not offer that. Use a tool that does not take a table_ref.",
-    )
+/// The error for a client that offers no tables, or speaks a revision of MCP in which it can't be asked for one.
+pub(crate) fn unsupported(can_be_asked: bool) -> Error {
+    let why = match can_be_asked {
+        true => "this client does not offer that",
+        false => "no server can ask for one in this revision of MCP",
+    };
+    let message =
+        format!("This tool reads a table from the host, and {why}. Use a tool that does not take a table_ref.");
+    Error::new(ErrorCode::HostTablesUnsupported, message)
 }
 
 fn malformed(what: &str) -> Error {

@@ -26,14 +26,18 @@ use axum::response::{IntoResponse, Response};
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use axum_server::{Handle, Server as HttpServer};
 use futures::{Stream, StreamExt};
+use rmcp::ServerHandler;
+use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use crate::envelope::{Envelope, MAX_MESSAGE_BYTES, Refusal};
+use crate::envelope::{self, Envelope, MAX_MESSAGE_BYTES, Refusal};
 use crate::links::{LINK_TTL, LinkMaker, Links};
 use crate::outgoing::{Handover, Outbox};
+use crate::revisions;
 use crate::server::{Server, Shared};
 
 use access::Access;
@@ -76,16 +80,16 @@ impl Default for Limits {
 }
 
 /// A server that is bound to its address.
-pub(crate) struct Listening {
+pub(crate) struct Listening<S> {
     listener: TcpListener,
     tls: Option<RustlsConfig>,
-    app: Arc<App>,
+    app: Arc<App<S>>,
     url: String,
 }
 
-struct App {
+struct App<S> {
     access: Access,
-    service: StreamableHttpService<Server, LocalSessionManager>,
+    service: StreamableHttpService<S, LocalSessionManager>,
     sessions: Arc<Sessions>,
     outbox: Arc<Outbox>,
     links: Arc<Links>,
@@ -107,8 +111,23 @@ enum LargeTables {
     Inline,
 }
 
-impl Listening {
-    pub(crate) async fn bind(shared: Arc<Shared>, settings: Settings, limits: Limits) -> io::Result<Self> {
+impl Listening<Server> {
+    /// Serves a connector.
+    pub(crate) async fn of_connector(shared: Arc<Shared>, settings: Settings, limits: Limits) -> io::Result<Self> {
+        let outbox = Arc::<Outbox>::default();
+        let tables = outbox.clone();
+        Self::of(move || Server::in_outbox(shared.clone(), tables.clone()), outbox, settings, limits).await
+    }
+}
+
+impl<S: ServerHandler> Listening<S> {
+    /// Serves whatever `session` makes, once for each session. Its answers may hold marks for tables of `outbox`.
+    pub(crate) async fn of(
+        session: impl Fn() -> S + Send + Sync + 'static,
+        outbox: Arc<Outbox>,
+        settings: Settings,
+        limits: Limits,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(settings.address).await?;
         let address = listener.local_addr()?;
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
@@ -125,12 +144,10 @@ impl Listening {
         let cancel = config.cancellation_token.clone();
         let mut manager = LocalSessionManager::default();
         manager.session_config.keep_alive = None;
-        let (manager, outbox) = (Arc::new(manager), Arc::<Outbox>::default());
-        let shared_outbox = outbox.clone();
-        let session = move || Ok(Server::in_outbox(shared.clone(), shared_outbox.clone()));
+        let manager = Arc::new(manager);
         let app = App {
             access: Access::new(address.ip(), settings.token),
-            service: StreamableHttpService::new(session, manager.clone(), config),
+            service: StreamableHttpService::new(move || Ok(session()), manager.clone(), config),
             sessions: Arc::new(Sessions::new(manager)),
             outbox,
             links: Arc::default(),
@@ -157,7 +174,7 @@ impl Listening {
             .handle(handle.clone())
             .first_request_timeout(FIRST_REQUEST);
         server.http_builder().http1().header_read_timeout(NEXT_REQUEST);
-        let service = Router::new().fallback(answer).with_state(app.clone()).into_make_service();
+        let service = Router::new().fallback(answer::<S>).with_state(app.clone()).into_make_service();
         let serving = async move {
             match tls {
                 None => server.serve(service).await,
@@ -198,7 +215,7 @@ impl Listening {
 }
 
 /// Every request: who may ask, then what is asked for.
-async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
+async fn answer<S: ServerHandler>(State(app): State<Arc<App<S>>>, request: Request) -> Response {
     if let Err(refusal) = app.access.check(request.uri(), request.headers()) {
         return refusal.into_response();
     }
@@ -214,23 +231,52 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     }
 }
 
-impl App {
+impl<S: ServerHandler> App<S> {
     /// A message from the client.
     async fn post(&self, request: Request) -> Response {
         if !is_json(request.headers()) {
             let refusal = Refusal::invalid(None, "Invalid Request: Content-Type must be application/json.");
             return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, &refusal);
         }
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let text = match read(&parts.headers, body).await {
             Ok(text) => text,
             Err((status, message)) => return refused(status, &Refusal::invalid(None, message)),
         };
+        let batch = match session_of(&parts.headers) {
+            Some(session) if self.sessions.has_batches(&session) => envelope::batch(&text),
+            _ => None,
+        };
+        match batch {
+            None => self.message(parts, text).await,
+            Some(Err(refusal)) => refused(StatusCode::BAD_REQUEST, &refusal),
+            Some(Ok(messages)) => {
+                let mut answers = Vec::new();
+                for message in messages {
+                    answers.push(self.message_of_batch(parts.clone(), message).await);
+                }
+                body::of_batch(answers)
+            }
+        }
+    }
+
+    async fn message_of_batch(&self, parts: Parts, message: Bytes) -> Response {
+        match Envelope::read(&message) {
+            Ok(Envelope { id, method: Some(method), .. }) if method == "initialize" => {
+                let refusal = Refusal::invalid(id, "Invalid Request: initialize can't be part of a batch.");
+                refused(StatusCode::BAD_REQUEST, &refusal)
+            }
+            _ => self.message(parts, message).await,
+        }
+    }
+
+    /// One message, whose body was read.
+    async fn message(&self, mut parts: Parts, text: Bytes) -> Response {
         let envelope = match Envelope::read(&text) {
             Ok(envelope) => envelope,
             Err(refusal) => return refused(StatusCode::BAD_REQUEST, &refusal),
         };
-        let session = session(&parts.headers);
+        let session = session_of(&parts.headers);
         // New sessions begin one after the other, so that their bound is exact.
         let mut beginning = None;
         if let Some(session) = &session {
@@ -258,7 +304,11 @@ impl App {
             return refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
         }
         parts.extensions.insert(self.handover(&parts));
+        let batches = beginning.is_some() && agrees_on_batches(&text);
         let response = self.service.handle(Request::from_parts(parts, Body::from(text))).await;
+        if let Some(begun) = session_of(response.headers()).filter(|_| batches) {
+            self.sessions.allow_batches(begun);
+        }
         drop(beginning);
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // The library's way to say that it can't read the message.
@@ -272,7 +322,7 @@ impl App {
 
     /// A stream for what is not an answer, or the end of a session.
     async fn other(&self, request: Request) -> Response {
-        let session = session(request.headers());
+        let session = session_of(request.headers());
         if let Some(session) = &session
             && !self.sessions.exists(session).await
         {
@@ -311,7 +361,22 @@ impl App {
     }
 }
 
-fn session(headers: &HeaderMap) -> Option<Arc<str>> {
+/// Whether an `initialize` asks for a revision with batches. It is always granted: servers announce all older ones.
+fn agrees_on_batches(initialize: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Initialize {
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        protocol_version: ProtocolVersion,
+    }
+    serde_json::from_slice::<Initialize>(initialize)
+        .is_ok_and(|initialize| revisions::has_batches(&initialize.params.protocol_version))
+}
+
+fn session_of(headers: &HeaderMap) -> Option<Arc<str>> {
     headers.get(SESSION).and_then(|id| id.to_str().ok()).map(Arc::from)
 }
 

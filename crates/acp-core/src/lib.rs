@@ -29,6 +29,7 @@ mod http;
 mod links;
 mod log;
 mod outgoing;
+mod revisions;
 mod server;
 mod session;
 mod spool;
@@ -41,6 +42,8 @@ pub use access::{Access, AccessMode, Operation};
 pub use call::Call;
 pub use cell::Cell;
 pub use cli::run;
+#[cfg(feature = "any-server")]
+pub use cli::run_server;
 pub use clock::Clock;
 pub use connector::{About, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};

@@ -33,6 +33,7 @@ use crate::connector::{Connector, Resource};
 use crate::error::{Error, Result};
 use crate::host_tables::{self, Host};
 use crate::outgoing::{self, Handover, Outbox, OutgoingTables};
+use crate::revisions::Revisions;
 use crate::session::{CallSettings, InForce, Settings};
 use crate::spool::TableFiles;
 use crate::table::{Keep, TableSettings};
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     memory: Arc<Memory>,
     files: TableFiles,
     info: ServerConfig,
+    revisions: Revisions,
     tools: Vec<Tool>,
     autocontext_input: InputSchema,
     autocontext_data_input: InputSchema,
@@ -92,11 +94,18 @@ impl Shared {
             memory: Arc::new(Memory::new(connector.clock, folders.cache)),
             files: TableFiles { directory, shared_place, prefix: connector.about.name.to_owned() },
             info: server_info(&connector),
+            revisions: Revisions::default(),
             tools,
             autocontext_input,
             autocontext_data_input,
             connector,
         }
+    }
+
+    /// Sets which revisions of MCP are announced.
+    pub(crate) fn announce(&mut self, revisions: Revisions) {
+        self.info.protocol_version = revisions.newest_with_sessions();
+        self.revisions = revisions;
     }
 
     /// The tools as `tools/list` has them.
@@ -126,7 +135,7 @@ fn server_info(connector: &Connector) -> ServerConfig {
     experimental.insert(KEY.to_owned(), capability.as_object().cloned().unwrap_or_default());
     let capabilities = ServerCapabilities::builder().enable_experimental_with(experimental).enable_tools().build();
     ServerConfig::new(capabilities)
-        .with_protocol_version(ProtocolVersion::V_2025_11_25)
+        .with_protocol_version(Revisions::default().newest_with_sessions())
         .with_server_info(Implementation::new(about.name, about.version).with_title(about.title))
         .with_instructions(about.instructions)
 }
@@ -154,6 +163,8 @@ fn tool(name: &str, title: &str, description: &str, input: &InputSchema, hints: 
 #[derive(Clone, Debug, Default)]
 struct Client {
     capability: Option<ClientCapability>,
+    /// Whether the revision lets servers ask their clients anything.
+    can_be_asked: bool,
 }
 
 impl Client {
@@ -163,11 +174,11 @@ impl Client {
             .and_then(|experimental| experimental.get(KEY).cloned())
             .and_then(|acp| serde_json::from_value::<ClientCapability>(Value::Object(acp)).ok())
             .filter(|capability| compatible(&capability.version));
-        Self { capability }
+        Self { capability, can_be_asked: has_sessions(context) }
     }
 
     fn host_tables(&self) -> bool {
-        self.capability.as_ref().and_then(|capability| capability.host_tables).unwrap_or(false)
+        self.can_be_asked && self.capability.as_ref().and_then(|capability| capability.host_tables).unwrap_or(false)
     }
 
     fn multi_table(&self) -> bool {
@@ -183,6 +194,11 @@ impl Client {
             None => Keep::Inline,
         }
     }
+}
+
+/// Whether a request belongs to a session: since 2026-07-28 MCP has none, and its servers send no requests.
+fn has_sessions(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_none_or(|revision| revision.has_initialize())
 }
 
 /// A call that passed every check that needs no source.
@@ -351,7 +367,7 @@ impl Server {
         let run = entry.prepare(arguments.clone())?;
         let client = Client::of(context);
         if entry.input.reads_host_tables() && !client.host_tables() {
-            return Err(host_tables::unsupported());
+            return Err(host_tables::unsupported(client.can_be_asked));
         }
         let resource = match entry.spec.resource {
             true => Some(self.resource(resource_id.or(link), &facts.in_force)?),
@@ -584,10 +600,8 @@ impl ServerHandler for Server {
         self.shared.info.clone()
     }
 
-    /// The newest revision with sessions and requests from the server, which `acp/configure` and `acp/read_table`
-    /// stand on.
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
+        Cow::Borrowed(self.shared.revisions.all())
     }
 
     async fn list_tools(
@@ -605,9 +619,14 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         match request.method.as_str() {
+            METHOD_CONFIGURE if !has_sessions(&context) => Err(ErrorData::new(
+                rmcp::model::ErrorCode::METHOD_NOT_FOUND,
+                "acp/configure needs a session, and this revision of MCP has none. Send the same fields in _meta.acp of every call, or connect with initialize.",
+                None,
+            )),
             METHOD_CONFIGURE => self.configure(request.params),
             // Methods that MCP knows arrive here when their params can't be read.
             known if MCP_METHODS.contains(&known) => Err(ErrorData::invalid_params(
@@ -656,5 +675,5 @@ impl ServerHandler for Server {
 }
 
 /// Requests of MCP revisions that this server speaks.
-pub(crate) const MCP_METHODS: [&str; 6] =
-    ["initialize", "ping", "tools/list", "tools/call", "logging/setLevel", "completion/complete"];
+pub(crate) const MCP_METHODS: [&str; 7] =
+    ["initialize", "ping", "server/discover", "tools/list", "tools/call", "logging/setLevel", "completion/complete"];

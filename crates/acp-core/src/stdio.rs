@@ -3,7 +3,8 @@
 //! MCP's library ignores what it can't read, so that a caller waits for ever. Here every malformed message gets the
 //! error that JSON-RPC has for it, with its id where it has one.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,14 +12,17 @@ use std::sync::Arc;
 use acp_protocol::METHOD_CONFIGURE;
 use bytes::Bytes;
 use rmcp::RoleServer;
-use rmcp::model::{ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{
+    ClientNotification, ClientRequest, ErrorData, GetMeta, JsonRpcMessage, ProtocolVersion, RequestId, ServerResult,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
-use crate::envelope::{Envelope, MAX_MESSAGE_BYTES, Refusal};
-use crate::outgoing::OutgoingTables;
+use crate::envelope::{self, Envelope, MAX_MESSAGE_BYTES, Refusal};
+use crate::outgoing::{AnswerTables, OutgoingTables};
+use crate::revisions;
 
 /// A line that needed more is not kept as a buffer for the next ones.
 const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
@@ -27,12 +31,22 @@ const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 pub(crate) struct Lines<R, W> {
     reader: BufReader<R>,
     line: Vec<u8>,
+    /// The revisions of MCP that the server announces.
+    revisions: Cow<'static, [ProtocolVersion]>,
     /// The rest of an overlong line is being skipped.
     skipping: bool,
-    /// Whether `initialize` was seen.
-    initialized: bool,
-    /// Requests without an answer. The library answers only one of two with the same id.
-    open: HashSet<RequestId>,
+    /// Whether the session has begun, by `initialize` or, where the revision has none, by its first request.
+    begun: bool,
+    /// Whether the revision that was agreed on has batches.
+    has_batches: bool,
+    /// Messages of a batch that were not read yet.
+    queued: VecDeque<(Bytes, Option<BatchNumber>)>,
+    /// Batches that are not answered yet.
+    batches: HashMap<BatchNumber, Batch>,
+    next_batch: BatchNumber,
+    /// Requests without an answer, and the batch that they came in. The library answers only one of two with the same
+    /// id.
+    open: HashMap<RequestId, Option<BatchNumber>>,
     writer: Arc<Mutex<Option<W>>>,
     /// An `acp/configure` without an answer. What follows it must find it in force, and the library runs requests side
     /// by side, so nothing more is read until then.
@@ -41,6 +55,18 @@ pub(crate) struct Lines<R, W> {
     /// has not ended whenever something else happens, and half an answer must not stay half.
     answering: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     tables: Arc<OutgoingTables>,
+}
+
+type BatchNumber = u64;
+
+/// The answers of a batch, which leave together.
+#[derive(Default)]
+struct Batch {
+    /// Messages that are not read, or not answered.
+    pending: usize,
+    /// Each as the pieces of its text.
+    answers: Vec<Vec<Bytes>>,
+    tables: Vec<AnswerTables>,
 }
 
 /// What to do with a line.
@@ -53,14 +79,24 @@ enum Line {
     Ignore,
 }
 
-impl<R: AsyncRead + Unpin, W> Lines<R, W> {
-    pub(crate) fn new(reader: R, writer: W, tables: Arc<OutgoingTables>) -> Self {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
+    pub(crate) fn new(
+        reader: R,
+        writer: W,
+        tables: Arc<OutgoingTables>,
+        revisions: Cow<'static, [ProtocolVersion]>,
+    ) -> Self {
         Self {
+            revisions,
             reader: BufReader::with_capacity(64 * 1024, reader),
             line: Vec::new(),
             skipping: false,
-            initialized: false,
-            open: HashSet::new(),
+            begun: false,
+            has_batches: false,
+            queued: VecDeque::new(),
+            batches: HashMap::new(),
+            next_batch: 0,
+            open: HashMap::new(),
             configuring: None,
             writer: Arc::new(Mutex::new(Some(writer))),
             answering: None,
@@ -111,26 +147,37 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
     }
 
-    fn read(&mut self, line: &[u8]) -> Line {
-        let envelope = match Envelope::read(line) {
+    fn read(&mut self, message: &[u8], batch: Option<BatchNumber>) -> Line {
+        let envelope = match Envelope::read(message) {
             Ok(envelope) => envelope,
             Err(refusal) => return Line::Answer(refusal),
         };
-        if let Some(refusal) = self.refuse_before_initialize(&envelope) {
-            return refusal;
+        let parsed: Result<RxJsonRpcMessage<RoleServer>, _> = serde_json::from_slice(message);
+        if !self.begun
+            && let Some(instead) = self.before_the_session(&envelope, parsed.as_ref().ok())
+        {
+            return instead;
         }
-        match serde_json::from_slice(line) {
-            Ok(JsonRpcMessage::Request(request)) if !self.open.insert(request.id.clone()) => {
+        match parsed {
+            Ok(JsonRpcMessage::Request(request)) if self.open.contains_key(&request.id) => {
                 Line::Answer(Refusal::still_open(request.id))
             }
             Ok(message) => {
-                self.close_cancelled(&message);
                 match envelope.method.as_deref() {
-                    Some("initialize") if is_initialize(&message) => self.initialized = true,
+                    Some("initialize") if batch.is_some() => {
+                        return Line::Answer(Refusal::invalid(
+                            envelope.id,
+                            "Invalid Request: initialize can't be part of a batch.",
+                        ));
+                    }
+                    Some("initialize") if is_initialize(&message) => self.begun = true,
                     // Params that can't be read make it a request of no known kind.
                     Some("initialize") => return Line::Answer(Refusal::invalid_params(envelope.id)),
-                    Some(METHOD_CONFIGURE) => self.configuring = envelope.id,
+                    Some(METHOD_CONFIGURE) => self.configuring.clone_from(&envelope.id),
                     _ => {}
+                }
+                if let JsonRpcMessage::Request(request) = &message {
+                    self.open.insert(request.id.clone(), batch);
                 }
                 Line::Message(Box::new(message))
             }
@@ -146,27 +193,112 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         Line::Message(Box::new(JsonRpcMessage::error(error, Some(id))))
     }
 
-    /// A cancelled request gets no answer.
-    fn close_cancelled(&mut self, message: &RxJsonRpcMessage<RoleServer>) {
-        if let JsonRpcMessage::Notification(notification) = message
-            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
-            && let Some(request) = &cancelled.params.request_id
-        {
-            self.open.remove(request);
-        }
-    }
-
-    /// Before `initialize` only a ping and a probe for another revision are requests.
-    fn refuse_before_initialize(&mut self, envelope: &Envelope) -> Option<Line> {
+    /// What to say instead of handing a message on: before the session only a ping and the question for its revisions
+    /// are requests, and since 2026-07-28 whatever says itself which revision it is of.
+    fn before_the_session(
+        &mut self,
+        envelope: &Envelope,
+        message: Option<&RxJsonRpcMessage<RoleServer>>,
+    ) -> Option<Line> {
+        let sessionless = self.revisions.iter().any(|revision| !revision.has_initialize());
         match envelope.method.as_deref() {
-            _ if self.initialized => None,
             Some("initialize") if envelope.id.is_some() => None,
             Some("ping" | "server/discover") => None,
             Some(_) if envelope.id.is_some() => {
-                Some(Line::Answer(Refusal::invalid(envelope.id.clone(), "Invalid Request: send initialize first.")))
+                let meta = match message {
+                    Some(JsonRpcMessage::Request(request)) if sessionless => request.request.get_meta(),
+                    _ => {
+                        let refusal = Refusal::invalid(envelope.id.clone(), "Invalid Request: send initialize first.");
+                        return Some(Line::Answer(refusal));
+                    }
+                };
+                // The library has answers of its own for what is missing here.
+                self.begun = meta.missing_required_keys(&ProtocolVersion::NO_INITIALIZE).is_empty()
+                    && meta.protocol_version().is_some_and(|revision| self.revisions.contains(&revision));
+                None
             }
             _ => Some(Line::Ignore),
         }
+    }
+
+    /// The id of the request that a notification cancels. It gets no answer.
+    fn cancelled(message: &RxJsonRpcMessage<RoleServer>) -> Option<&RequestId> {
+        match message {
+            JsonRpcMessage::Notification(notification) => match &notification.notification {
+                ClientNotification::CancelledNotification(cancelled) => cancelled.params.request_id.as_ref(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Begins to write an answer of the transport itself. The ones before were written: reading waits for them.
+    fn answer(&mut self, pieces: Vec<Bytes>, tables: Vec<AnswerTables>) {
+        let (writer, before) = (self.writer.clone(), self.answering.take());
+        self.answering = Some(Box::pin(async move {
+            if let Some(before) = before {
+                before.await;
+            }
+            // The caller is gone when this fails; the next read finds the end of input.
+            if write(&writer, pieces).await.is_ok() {
+                tables.into_iter().for_each(AnswerTables::sent);
+            }
+        }));
+    }
+
+    fn settle_and_answer(&mut self, number: BatchNumber, answer: Option<Vec<Bytes>>) {
+        if let Some(mut batch) = self.settle(number, answer) {
+            self.answer(batch.pieces(), batch.tables);
+        }
+    }
+
+    /// Queues what a line holds: one message, or those of a batch.
+    fn unpack(&mut self, line: Bytes) -> Option<Refusal> {
+        match envelope::batch(&line).filter(|_| self.has_batches) {
+            None => self.queued.push_back((line, None)),
+            Some(Err(refusal)) => return Some(refusal),
+            Some(Ok(messages)) => {
+                let number = self.next_batch;
+                self.next_batch += 1;
+                self.batches.insert(number, Batch { pending: messages.len(), ..Batch::default() });
+                self.queued.extend(messages.into_iter().map(|message| (message, Some(number))));
+            }
+        }
+        None
+    }
+
+    /// Notes that one message of a batch needs nothing any more. The batch, where this was the last one.
+    fn settle(&mut self, number: BatchNumber, answer: Option<Vec<Bytes>>) -> Option<Batch> {
+        let batch = self.batches.get_mut(&number)?;
+        batch.pending -= 1;
+        batch.answers.extend(answer);
+        if batch.pending > 0 {
+            return None;
+        }
+        self.batches.remove(&number)
+    }
+}
+
+/// What a message to the client waits for. Text is made where nothing else waits for it.
+enum Ready<T> {
+    Now(T, AnswerTables),
+    /// Its batch, if this was the last answer of it.
+    Batch(Option<Batch>),
+    Failed(io::Error),
+}
+
+impl Batch {
+    /// The pieces of its answer: none where nothing in it asked for one.
+    fn pieces(&mut self) -> Vec<Bytes> {
+        let mut pieces = Vec::new();
+        for answer in self.answers.drain(..) {
+            pieces.push(Bytes::from_static(if pieces.is_empty() { b"[" } else { b"," }));
+            pieces.extend(answer);
+        }
+        if !pieces.is_empty() {
+            pieces.push(Bytes::from_static(b"]"));
+        }
+        pieces
     }
 }
 
@@ -177,6 +309,9 @@ fn is_initialize(message: &RxJsonRpcMessage<RoleServer>) -> bool {
 async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, pieces: Vec<Bytes>) -> io::Result<()> {
     let mut guard = writer.lock().await;
     let writer = guard.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    if pieces.is_empty() {
+        return Ok(());
+    }
     for piece in pieces {
         writer.write_all(&piece).await?;
     }
@@ -194,19 +329,43 @@ where
     fn send(&mut self, message: TxJsonRpcMessage<RoleServer>) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = self.writer.clone();
         let answered = match &message {
-            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Response(response) => {
+                if let ServerResult::InitializeResult(agreed) = &response.result {
+                    self.has_batches = revisions::has_batches(&agreed.protocol_version);
+                }
+                Some(response.id.clone())
+            }
             JsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
+        let mut batch = None;
         if let Some(answered) = &answered {
-            self.open.remove(answered);
+            batch = self.open.remove(answered).flatten();
             self.configuring.take_if(|configuring| configuring == answered);
         }
         let mut tables = self.tables.take(answered.as_ref());
+        let text = move || serde_json::to_vec(&message).map_err(io::Error::from);
+        let ready = match batch {
+            None => Ready::Now(text, tables),
+            Some(number) => match text().and_then(|text| tables.splice(text)) {
+                Err(error) => Ready::Failed(error),
+                Ok(pieces) => {
+                    if let Some(batch) = self.batches.get_mut(&number) {
+                        batch.tables.push(tables);
+                    }
+                    Ready::Batch(self.settle(number, Some(pieces)))
+                }
+            },
+        };
         async move {
-            let text = serde_json::to_vec(&message)?;
-            write(&writer, tables.splice(text)?).await?;
-            tables.sent();
+            let (pieces, tables) = match ready {
+                Ready::Now(text, mut tables) => (tables.splice(text()?)?, vec![tables]),
+                Ready::Batch(None) => return Ok(()),
+                Ready::Batch(Some(mut batch)) => (batch.pieces(), batch.tables),
+                Ready::Failed(error) => return Err(error),
+            };
+            write(&writer, pieces).await?;
+            tables.into_iter().for_each(AnswerTables::sent);
             Ok(())
         }
     }
@@ -218,21 +377,45 @@ where
                 // Sending its answer ends this wait: the library asks again after every event.
                 std::future::pending::<()>().await;
             }
-            let line = match self.next_line().await? {
-                Ok(line) if line.trim_ascii().is_empty() => continue,
-                Ok(line) => self.read(line.trim_ascii()),
-                Err(()) => Line::Answer(Refusal::invalid(None, "Invalid Request: the line is longer than 64 MiB.")),
-            };
-            match line {
-                Line::Message(message) => return Some(*message),
-                Line::Ignore => {}
-                Line::Answer(refusal) => {
-                    let writer = self.writer.clone();
-                    self.answering = Some(Box::pin(async move {
-                        // The caller is gone when this fails; the next read finds the end of input.
-                        let _ = write(&writer, vec![refusal.to_text().into()]).await;
-                    }));
+            let Some((message, batch)) = self.queued.pop_front() else {
+                let refusal = match self.next_line().await? {
+                    Ok(line) => self.unpack(line.into()),
+                    Err(()) => Some(Refusal::invalid(None, "Invalid Request: the line is longer than 64 MiB.")),
+                };
+                if let Some(refusal) = refusal {
+                    self.answer(vec![refusal.to_text().into()], Vec::new());
                 }
+                continue;
+            };
+            if message.trim_ascii().is_empty() {
+                continue;
+            }
+            let line = self.read(message.trim_ascii(), batch);
+            let (mut settled, mut answer) = (batch, None);
+            let message = match line {
+                Line::Message(message) => {
+                    if matches!(*message, JsonRpcMessage::Request(_)) {
+                        settled = None;
+                    }
+                    Some(message)
+                }
+                Line::Ignore => None,
+                Line::Answer(refusal) => {
+                    answer = Some(vec![refusal.to_text().into()]);
+                    None
+                }
+            };
+            match settled {
+                None => _ = answer.map(|answer| self.answer(answer, Vec::new())),
+                Some(number) => self.settle_and_answer(number, answer),
+            }
+            if let Some(message) = message {
+                if let Some(number) =
+                    Self::cancelled(&message).and_then(|cancelled| self.open.remove(cancelled)).flatten()
+                {
+                    self.settle_and_answer(number, None);
+                }
+                return Some(*message);
             }
         }
     }

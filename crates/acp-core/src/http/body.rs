@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use tempfile::NamedTempFile;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
@@ -89,6 +90,57 @@ impl WithTables {
             }
         }
     }
+}
+
+/// The answers to the messages of a batch: one event stream, in which events of several streams follow each other.
+/// Whatever is no stream becomes an event. Where nothing in the batch asked for an answer, there is none.
+pub(super) fn of_batch(answers: Vec<Response>) -> Response {
+    let mut streams: Vec<Option<BodyDataStream>> = Vec::new();
+    for answer in answers {
+        let body = match answer.status() {
+            StatusCode::ACCEPTED => continue,
+            StatusCode::OK => answer.into_body(),
+            // What is no message is about the headers, which all of the batch share.
+            _ if answer.headers().get(header::CONTENT_TYPE).is_none_or(|kind| kind != "application/json") => {
+                return answer;
+            }
+            _ => Body::from_stream(event(answer.into_body())),
+        };
+        streams.push(Some(body.into_data_stream()));
+    }
+    if streams.is_empty() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    // The stream in the middle of whose event we are.
+    let mut inside = None;
+    let merged = futures::stream::poll_fn(move |context| {
+        for (place, slot) in streams.iter_mut().enumerate() {
+            let Some(stream) = slot.as_mut().filter(|_| inside.is_none_or(|inside| inside == place)) else { continue };
+            match stream.poll_next_unpin(context) {
+                Poll::Pending => {}
+                Poll::Ready(None) => {
+                    *slot = None;
+                    if inside.take().is_some() {
+                        // The ones before were not asked.
+                        context.waker().wake_by_ref();
+                    }
+                }
+                Poll::Ready(Some(chunk)) => {
+                    inside = chunk.as_ref().is_ok_and(|chunk| !chunk.ends_with(b"\n\n")).then_some(place);
+                    return Poll::Ready(Some(chunk));
+                }
+            }
+        }
+        if streams.iter().all(Option::is_none) { Poll::Ready(None) } else { Poll::Pending }
+    });
+    let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    (head, Body::from_stream(merged)).into_response()
+}
+
+/// A message as an event.
+fn event(message: Body) -> impl Stream<Item = Result<Bytes, axum::Error>> {
+    let around = |text: &'static [u8]| futures::stream::iter([Ok(Bytes::from_static(text))]);
+    around(b"data: ").chain(message.into_data_stream()).chain(around(b"\n\n"))
 }
 
 /// The file of a table, which is removed once it is read.

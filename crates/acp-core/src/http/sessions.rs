@@ -27,11 +27,13 @@ struct Used {
     streams: usize,
     /// The last time that something began or ended.
     since: Instant,
+    /// Whether its revision of MCP has batches.
+    batches: bool,
 }
 
 impl Default for Used {
     fn default() -> Self {
-        Self { requests: HashSet::new(), streams: 0, since: Instant::now() }
+        Self { requests: HashSet::new(), streams: 0, since: Instant::now(), batches: false }
     }
 }
 
@@ -83,6 +85,15 @@ impl Sessions {
         let of_session = used.entry(session.clone()).or_default();
         (of_session.streams, of_session.since) = (of_session.streams + 1, Instant::now());
         Open { sessions: self.clone(), session: Some(session), request: None }
+    }
+
+    /// Notes that a session agreed on a revision with batches.
+    pub(super) fn allow_batches(&self, session: Arc<str>) {
+        lock(&self.used).entry(session).or_default().batches = true;
+    }
+
+    pub(super) fn has_batches(&self, session: &Arc<str>) -> bool {
+        lock(&self.used).get(session).is_some_and(|used| used.batches)
     }
 
     /// Waits until no request is open.

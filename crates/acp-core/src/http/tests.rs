@@ -229,7 +229,7 @@ async fn start(how: Start<'_>) -> Running {
         Some((certificate, key)) => HttpFlags::with_tls(certificate.clone(), key.clone()),
     };
     let settings = Settings::new(flags, &environment).unwrap_or_else(|error| panic!("{error}"));
-    let listening = Listening::bind(shared, settings, how.limits).await.unwrap();
+    let listening = Listening::of_connector(shared, settings, how.limits).await.unwrap();
     let url = listening.url().to_owned();
     let stop = Arc::new(Notify::new());
     let stopped = stop.clone();
