@@ -1,11 +1,13 @@
 //! What every JSON-RPC message has, and the error that a malformed one gets, whatever the transport.
 
+use std::borrow::Cow;
+
 use acp_protocol::METHOD_CONFIGURE;
 use bytes::Bytes;
-use rmcp::model::RequestId;
+use rmcp::model::{ProtocolVersion, RequestId};
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::server::MCP_METHODS;
 
@@ -17,6 +19,8 @@ const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
+/// MCP's own code of 2026-07-28, which ACP uses for another thing inside tool errors.
+const UNSUPPORTED_REVISION: i32 = -32022;
 
 /// Nested levels of a message; what reads it has the same bound.
 const MAX_DEPTH: usize = 127;
@@ -31,17 +35,29 @@ const MAX_BATCH: usize = 1000;
 pub(crate) struct Refusal {
     id: Option<RequestId>,
     code: i32,
-    message: &'static str,
+    message: Cow<'static, str>,
+    data: Option<Box<Value>>,
 }
 
 impl Refusal {
-    pub(crate) fn invalid(id: Option<RequestId>, message: &'static str) -> Self {
-        Self { id, code: INVALID_REQUEST, message }
+    pub(crate) fn invalid(id: Option<RequestId>, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { id, code: INVALID_REQUEST, message: message.into(), data: None }
+    }
+
+    /// For a revision of MCP that the server does not announce.
+    pub(crate) fn revision(id: Option<RequestId>, requested: &str, supported: &[ProtocolVersion]) -> Self {
+        let data = json!({"requested": requested, "supported": supported});
+        Self {
+            id,
+            code: UNSUPPORTED_REVISION,
+            message: "Unsupported protocol version".into(),
+            data: Some(Box::new(data)),
+        }
     }
 
     pub(crate) fn invalid_params(id: Option<RequestId>) -> Self {
-        let message = "Invalid params: they do not have the form that MCP asks for.";
-        Self { id, code: INVALID_PARAMS, message }
+        let message = "Invalid params: they do not have the form that MCP asks for.".into();
+        Self { id, code: INVALID_PARAMS, message, data: None }
     }
 
     /// For a request whose id is that of another one without an answer.
@@ -51,13 +67,17 @@ impl Refusal {
 
     /// For a request that is right, but can't be served now.
     pub(crate) fn unavailable(id: Option<RequestId>, message: &'static str) -> Self {
-        Self { id, code: INTERNAL_ERROR, message }
+        Self { id, code: INTERNAL_ERROR, message: message.into(), data: None }
     }
 
     /// The JSON-RPC message.
     pub(crate) fn to_text(&self) -> String {
-        let Self { id, code, message } = self;
-        json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
+        let Self { id, code, message, data } = self;
+        let mut error = json!({"code": code, "message": message});
+        if let Some(data) = data {
+            error["data"] = (**data).clone();
+        }
+        json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
     }
 }
 
@@ -134,7 +154,8 @@ impl Envelope {
         let not_json = || Refusal {
             id: None,
             code: PARSE_ERROR,
-            message: "Parse error: the message is not valid JSON, or it is nested deeper than 127 levels.",
+            message: "Parse error: the message is not valid JSON, or it is nested deeper than 127 levels.".into(),
+            data: None,
         };
         let text = std::str::from_utf8(text).map_err(|_| not_json())?;
         let (values, depth) = size(text);
@@ -191,7 +212,7 @@ impl Envelope {
         let known = method.is_some_and(|method| method == METHOD_CONFIGURE || MCP_METHODS.contains(&method));
         match known {
             true => Some(Refusal::invalid_params(id)),
-            false => Some(Refusal { id, code: METHOD_NOT_FOUND, message: "Method not found" }),
+            false => Some(Refusal { id, code: METHOD_NOT_FOUND, message: "Method not found".into(), data: None }),
         }
     }
 

@@ -46,6 +46,8 @@ pub(crate) use settings::{Environment, HttpFlags, Settings};
 
 const ENDPOINT: &str = "/mcp";
 const LINKS: &str = "/tables/";
+/// The header that names the revision of MCP.
+const REVISION: &str = "mcp-protocol-version";
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
 
@@ -95,6 +97,7 @@ struct App<S> {
     links: Arc<Links>,
     large: LargeTables,
     limits: Limits,
+    revisions: Vec<ProtocolVersion>,
     beginning: Mutex<()>,
     ending: AtomicBool,
     stop: Box<dyn Fn() + Send + Sync>,
@@ -145,6 +148,7 @@ impl<S: ServerHandler> Listening<S> {
         let mut manager = LocalSessionManager::default();
         manager.session_config.keep_alive = None;
         let manager = Arc::new(manager);
+        let revisions = session().supported_protocol_versions().into_owned();
         let app = App {
             access: Access::new(address.ip(), settings.token),
             service: StreamableHttpService::new(move || Ok(session()), manager.clone(), config),
@@ -153,6 +157,7 @@ impl<S: ServerHandler> Listening<S> {
             links: Arc::default(),
             large,
             limits,
+            revisions,
             beginning: Mutex::new(()),
             ending: AtomicBool::new(false),
             stop: Box::new(move || cancel.cancel()),
@@ -219,6 +224,9 @@ async fn answer<S: ServerHandler>(State(app): State<Arc<App<S>>>, request: Reque
     if let Err(refusal) = app.access.check(request.uri(), request.headers()) {
         return refusal.into_response();
     }
+    if let Err(refusal) = app.announces_revision_of(&request) {
+        return refused(StatusCode::BAD_REQUEST, &refusal);
+    }
     let path = request.uri().path();
     match (path.strip_prefix(LINKS), request.method()) {
         _ if path == ENDPOINT => match *request.method() {
@@ -232,6 +240,17 @@ async fn answer<S: ServerHandler>(State(app): State<Arc<App<S>>>, request: Reque
 }
 
 impl<S: ServerHandler> App<S> {
+    /// A client says of which revision its request is, unless the revision is older than this header. What `initialize`
+    /// asks for stands in its params.
+    fn announces_revision_of(&self, request: &Request) -> Result<(), Refusal> {
+        let Some(named) = request.headers().get(REVISION) else { return Ok(()) };
+        let named = String::from_utf8_lossy(named.as_bytes());
+        match self.revisions.iter().any(|revision| revision.as_str() == named) {
+            true => Ok(()),
+            false => Err(Refusal::revision(None, &named, &self.revisions)),
+        }
+    }
+
     /// A message from the client.
     async fn post(&self, request: Request) -> Response {
         if !is_json(request.headers()) {
@@ -310,14 +329,26 @@ impl<S: ServerHandler> App<S> {
             self.sessions.allow_batches(begun);
         }
         drop(beginning);
-        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        let refusal = match response.status() {
             // The library's way to say that it can't read the message.
-            let refusal = envelope.unreadable();
-            let refusal =
-                refusal.unwrap_or_else(|| Refusal::invalid(None, "Invalid Request: MCP has no such message."));
-            return refused(StatusCode::BAD_REQUEST, &refusal);
-        }
-        body::with_tables(response, self.outbox.clone(), open)
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => envelope
+                .unreadable()
+                .unwrap_or_else(|| Refusal::invalid(None, "Invalid Request: MCP has no such message.")),
+            StatusCode::NOT_ACCEPTABLE => Refusal::invalid(
+                envelope.id,
+                "Invalid Request: Accept must name application/json and text/event-stream.",
+            ),
+            StatusCode::BAD_REQUEST if !is_json(response.headers()) => Refusal::invalid(
+                envelope.id,
+                "Invalid Request: send initialize first, and then the Mcp-Session-Id of its answer.",
+            ),
+            _ => return body::with_tables(response, self.outbox.clone(), open),
+        };
+        let status = match response.status() {
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => StatusCode::BAD_REQUEST,
+            status => status,
+        };
+        refused(status, &refusal)
     }
 
     /// A stream for what is not an answer, or the end of a session.

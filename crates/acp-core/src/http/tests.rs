@@ -18,9 +18,10 @@ use tokio::sync::Notify;
 use axum::body::Body;
 
 use super::body::with_tables;
-use super::{Environment, HttpFlags, Limits, Listening, Settings};
+use super::{Environment, HttpFlags, Limits, Listening, REVISION, Settings};
 use crate::connector::{About, Connector, Resource, Source};
 use crate::outgoing::{Outbox, OutgoingTables, Text};
+use crate::revisions::Revisions;
 use crate::server::{Folders, Shared};
 use crate::tool::{Extraction, Hints, Info, Tool, ToolSpec};
 use crate::{Call, Cell, Error, Result};
@@ -29,6 +30,8 @@ const DECIMAL: &str = "1234567890123456789012345678.9012345678";
 
 #[derive(Clone, Default)]
 struct Fixture {
+    /// Calls of `wait` that began.
+    begun: Arc<AtomicUsize>,
     /// Calls of `wait` that were dropped before they were done.
     dropped: Arc<AtomicUsize>,
     go: Arc<Notify>,
@@ -106,6 +109,7 @@ impl Tool for Wait {
 
     async fn run(self, source: &Fixture, _: &Call) -> Result<Info> {
         let dropped = Dropped(source.dropped.clone());
+        source.begun.fetch_add(1, Ordering::SeqCst);
         source.go.notified().await;
         std::mem::forget(dropped);
         Ok(Info(json!({"waited": true})))
@@ -216,13 +220,16 @@ struct Start<'a> {
     folder: bool,
     tls: Option<(PathBuf, PathBuf)>,
     limits: Limits,
+    revisions: Revisions,
 }
 
 async fn start(how: Start<'_>) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::default();
     let folders = Folders { cache: None, tmp: Some(folder.path().join("tables")) };
-    let shared = Arc::new(Shared::new(connector(fixture.clone()), folders));
+    let mut shared = Shared::new(connector(fixture.clone()), folders);
+    shared.announce(how.revisions);
+    let shared = Arc::new(shared);
     let environment = Environment { port: Some("0".into()), token: how.token.map(Into::into), tmp_dir: how.folder };
     let flags = match &how.tls {
         None => HttpFlags::default(),
@@ -264,6 +271,7 @@ struct Client {
     url: String,
     token: Option<String>,
     session: Option<String>,
+    revision: &'static str,
 }
 
 struct Reply {
@@ -273,13 +281,15 @@ struct Reply {
 }
 
 impl Reply {
+    fn messages(&self) -> impl Iterator<Item = &str> {
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim_start);
+        data.filter(|data| !data.is_empty())
+    }
+
     /// The message with this id, as text.
     fn message(&self, id: u64) -> &str {
         let start = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},");
-        let data = self.text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim_start);
-        data.into_iter()
-            .find(|data| data.starts_with(&start))
-            .unwrap_or_else(|| panic!("{} {}", self.status, self.text))
+        self.messages().find(|data| data.starts_with(&start)).unwrap_or_else(|| panic!("{} {}", self.status, self.text))
     }
 
     fn acp(&self, id: u64) -> Value {
@@ -301,7 +311,7 @@ impl Reply {
 
 impl Client {
     fn new(url: &str) -> Self {
-        Self { http: http().build().unwrap(), url: url.to_owned(), token: None, session: None }
+        Self { http: http().build().unwrap(), url: url.to_owned(), token: None, session: None, revision: "2025-11-25" }
     }
 
     fn post(&self, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
@@ -336,7 +346,7 @@ impl Client {
 
     async fn initialize(&mut self) -> Reply {
         let acp = json!({"version": "1.0", "stores_system_data": true, "host_tables": true});
-        let params = json!({"protocolVersion": "2025-11-25", "clientInfo": {"name": "test", "version": "1"},
+        let params = json!({"protocolVersion": self.revision, "clientInfo": {"name": "test", "version": "1"},
             "capabilities": {"experimental": {"acp": acp}}});
         let answer = self.request(0, "initialize", params).await;
         if let Some(session) = answer.headers.get("mcp-session-id") {
@@ -668,22 +678,138 @@ async fn the_end_does_not_wait_for_ever() {
     let _ = call.await;
 }
 
+impl Client {
+    /// A request of 2026-07-28, which needs no session.
+    fn alone(&self, id: u64, method: &str, params: Value, acp: Value) -> reqwest::RequestBuilder {
+        let mut params = params;
+        params["_meta"] = json!({
+            "acp": acp,
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"experimental": {"acp":
+                {"version": "1.0", "stores_system_data": true, "host_tables": true}}},
+        });
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let request = self.post(message.to_string()).header(REVISION, "2026-07-28").header("mcp-method", method);
+        if name.is_empty() { request } else { request.header("mcp-name", name) }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_without_sessions_is_refused() {
+async fn revisions_that_are_not_announced_are_refused() {
     let server = start(Start::default()).await;
     let client = server.client();
-    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {}});
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "rows", "arguments": {"count": 1}, "_meta": meta}});
-    let request = client.post(call.to_string());
-    let request = request
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", "rows");
-    let answer = reply(request).await;
+    let call = client.alone(1, "tools/call", json!({"name": "rows", "arguments": {"count": 1}}), json!({}));
+    let answer = reply(call).await;
     assert_eq!((answer.status, answer.error()["code"].as_i64()), (400, Some(-32022)), "{}", answer.text);
+    assert_eq!(answer.error()["data"]["supported"], json!(["2025-03-26", "2025-06-18", "2025-11-25"]));
+
+    let older = start(Start { revisions: Revisions::up_to("2025-06-18").unwrap(), ..Start::default() }).await;
+    let client = older.client().begun().await;
+    let ping = || client.post(json!({"jsonrpc": "2.0", "id": 3, "method": "ping"}).to_string());
+    for (revision, status) in [("2025-06-18", 200), ("2025-11-25", 400), ("2024-11-05", 400), ("", 400), ("x", 400)] {
+        assert_eq!(reply(ping().header(REVISION, revision)).await.status, status, "{revision}");
+    }
+    let stream = client.with_session(client.http.get(&older.url)).header(REVISION, "1999-01-01");
+    assert_eq!(stream.send().await.unwrap().status(), 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_sessions_everything_comes_with_the_call() {
+    let server = start(Start { revisions: Revisions::up_to("2026-07-28").unwrap(), ..Start::default() }).await;
+    let client = server.client();
+    let discovered = reply(client.alone(1, "server/discover", json!({}), json!({}))).await;
+    let discovered: Value = serde_json::from_str(discovered.message(1)).unwrap();
+    assert_eq!(discovered["result"]["capabilities"]["experimental"]["acp"]["version"], "1.0");
+    assert_eq!(discovered["result"]["supportedVersions"].as_array().unwrap().len(), 4);
+
+    let call = |id, count, limit| {
+        let params = json!({"name": "rows", "arguments": {"count": count}});
+        reply(client.alone(id, "tools/call", params, json!({"row_limit": limit})))
+    };
+    let (few, many) = tokio::join!(call(2, 3, 1), call(2, 5000, 3));
+    assert_eq!(few.acp(2)["system_info"]["row_limit"], 1);
+    assert_eq!(many.acp(2)["system_info"]["row_limit"], 3);
+    assert_eq!(many.acp(2)["system_data"]["row_count"], 5000);
+    let first =
+        reply(client.alone(3, "tools/call", json!({"name": "rows", "arguments": {"count": 1}}), json!({}))).await;
+    assert_eq!(first.acp(3)["system_info"]["row_limit"], 2, "nothing stays from the calls before");
+
+    let configure = reply(client.alone(4, "acp/configure", json!({"row_limit": 3}), json!({}))).await;
+    assert_eq!((configure.status, configure.error()["code"].as_i64()), (404, Some(-32601)));
+    assert!(configure.error()["message"].as_str().unwrap().contains("_meta.acp"));
+    let count =
+        reply(client.alone(5, "tools/call", json!({"name": "count", "arguments": {"table_ref": "t"}}), json!({})))
+            .await;
+    assert_eq!(count.acp(5)["error"]["code"], -32020);
+    assert_eq!(
+        client
+            .http
+            .get(&server.url)
+            .header("accept", "text/event-stream")
+            .header(REVISION, "2026-07-28")
+            .send()
+            .await
+            .unwrap()
+            .status(),
+        405
+    );
+
+    // Closing the stream is how such a call is cancelled.
+    let waiting = client.alone(6, "tools/call", json!({"name": "wait", "arguments": {}}), json!({}));
+    let waiting = tokio::spawn(reply(waiting));
+    until("the call runs", || server.fixture.begun.load(Ordering::SeqCst) == 1).await;
+    waiting.abort();
+    until("its work is dropped", || server.fixture.dropped.load(Ordering::SeqCst) == 1).await;
+
+    // Clients of older revisions have sessions at the same server.
+    let older = server.client().begun().await;
+    assert!(older.request(7, "acp/configure", json!({"row_limit": 4})).await.message(7).contains("\"row_limit\":4"));
+    assert_eq!(older.call(8, "rows", json!({"count": 9}), json!({})).await.acp(8)["system_info"]["row_limit"], 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_belong_to_the_oldest_revision() {
+    let server = start(Start::default()).await;
+    let mut client = server.client();
+    client.revision = "2025-03-26";
+    let client = client.begun().await;
+    let call = |id: u64, count: u64| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "rows",
+            "arguments": {"count": count}, "_meta": {"acp": {"inline_max_bytes": 0}}}})
+    };
+    let batch = json!([
+        call(1, 52_000),
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}},
+        call(2, 40_000),
+        {"jsonrpc": "2.0", "id": 3, "method": "ping"},
+        7,
+        {"jsonrpc": "2.0", "id": 4, "method": "initialize", "params": {}},
+        {"jsonrpc": "2.0", "id": 5, "method": "who/knows"},
+        [{"jsonrpc": "2.0", "id": 6, "method": "ping"}],
+    ]);
+    let answer = client.send(batch.to_string()).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(answer.table(1), table(0, 52_000));
+    assert_eq!(answer.table(2), table(0, 40_000));
+    assert!(answer.message(3).contains("\"result\":{}"));
+    let errors: Vec<(Value, i64)> = answer
+        .messages()
+        .map(|text| serde_json::from_str::<Value>(text).unwrap())
+        .filter_map(|message| Some((message["id"].clone(), message["error"]["code"].as_i64()?)))
+        .collect();
+    for expected in [(Value::Null, -32600), (json!(4), -32600), (json!(5), -32601)] {
+        assert!(errors.contains(&expected), "{expected:?} in {errors:?}");
+    }
+    assert_eq!(errors.len(), 4, "{errors:?}");
+
+    let silent = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]);
+    assert_eq!(client.send(silent.to_string()).await.status, 202);
+    let empty = client.send("[]").await;
+    assert_eq!((empty.status, empty.error()["code"].as_i64()), (400, Some(-32600)));
+    let long = format!("[{}]", vec!["{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"; 1001].join(","));
+    assert_eq!(client.send(long).await.status, 400);
 }
 
 #[tokio::test(flavor = "multi_thread")]
