@@ -1,19 +1,24 @@
-//! A server under test: a process that speaks JSON-RPC over stdin and stdout.
+//! A server under test: a process that speaks JSON-RPC over stdin and stdout, or over Streamable HTTP.
 //!
-//! Everything it writes is kept, since the rules about secrets and about stdout hold for all of it.
+//! A test says over what with [`Setup::over`]; all the rest is the same. Over HTTP each message that is sent is a POST of
+//! its own, `unclaimed` messages can come on any stream, and [`Server::another`] is a further session of the same process.
+//! Everything the server writes is kept, since the rules about secrets and about stdout hold for all of it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::http::{Client, Reply};
+use crate::process::{Output, Process, Started};
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,6 +37,15 @@ pub(crate) fn binary_of(name: &str) -> PathBuf {
     path
 }
 
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// Lines of stdin and stdout.
+    Stdio,
+    /// Streamable HTTP on a free port of this machine.
+    Http,
+}
+
 /// How to start a server, and what its client says about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -42,6 +56,11 @@ pub(crate) struct Setup {
     /// `capabilities.experimental.acp` of the client; `None`: a client that does not know ACP.
     client: Option<Value>,
     handshake: bool,
+    transport: Transport,
+    /// Headers of every request over HTTP, beyond those of MCP.
+    headers: HeaderMap,
+    /// Whether HTTP is served over TLS, with a certificate made for the session.
+    tls: bool,
     /// What a failure is named after.
     title: String,
 }
@@ -58,6 +77,9 @@ impl Setup {
                 .to_vec(),
             client: Some(acp_client()),
             handshake: true,
+            transport: Transport::Stdio,
+            headers: HeaderMap::new(),
+            tls: false,
             title: title.to_owned(),
         }
     }
@@ -80,6 +102,12 @@ impl Setup {
         self
     }
 
+    /// Leaves a variable out.
+    pub(crate) fn without_variable(mut self, name: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self
+    }
+
     /// Sets what the client says about ACP.
     pub(crate) fn client(mut self, client: Option<Value>) -> Self {
         self.client = client;
@@ -89,6 +117,25 @@ impl Setup {
     /// Leaves the handshake to the test.
     pub(crate) fn without_handshake(mut self) -> Self {
         self.handshake = false;
+        self
+    }
+
+    /// Sets what carries the messages.
+    pub(crate) fn over(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// Sets a header of every request over HTTP.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        let name: HeaderName = name.parse().expect("the name of a header");
+        self.headers.insert(name, value.parse().expect("the value of a header"));
+        self
+    }
+
+    /// Serves HTTP over TLS.
+    pub(crate) fn tls(mut self) -> Self {
+        self.tls = true;
         self
     }
 
@@ -103,31 +150,47 @@ impl Setup {
     }
 }
 
-/// A running server.
+/// A session with a running server.
 pub(crate) struct Server {
     setup: Setup,
-    root: Arc<TempDir>,
-    child: Child,
-    /// What is still to be written; a server that does not read must not stop the test.
-    stdin: Option<Sender<Vec<u8>>>,
-    lines: Receiver<String>,
+    process: Arc<Process>,
+    wire: Wire,
+    messages: Receiver<Incoming>,
     /// Messages that nobody waited for yet.
     unclaimed: VecDeque<Message>,
     /// What `initialize` answered.
     pub(crate) hello: Message,
     next_id: u64,
-    stdout: Arc<Mutex<Vec<u8>>>,
-    stderr: Arc<Mutex<Vec<u8>>>,
-    readers: Vec<JoinHandle<()>>,
+    /// The messages that came over HTTP, a line each.
+    received: Vec<u8>,
+    /// All bytes that came over HTTP.
+    kept: Arc<Mutex<Vec<u8>>>,
 }
 
-/// One line of the server. The text is kept, because a parsed number may have lost digits.
+enum Wire {
+    /// What is still to be written; a server that does not read must not stop the test.
+    Stdio(Sender<Vec<u8>>),
+    Http(Client, Option<String>),
+    Closed,
+}
+
+/// A text that came from the server.
+pub(crate) struct Incoming {
+    /// A line, the data of an event, or a body.
+    pub(crate) text: String,
+    /// The status of the HTTP response it was in.
+    pub(crate) status: Option<u16>,
+}
+
+/// One message of the server. The text is kept, because a parsed number may have lost digits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message {
-    /// The line.
+    /// The line, or what came over HTTP.
     pub(crate) text: String,
-    /// The line as JSON.
+    /// The text as JSON; `null` where HTTP refuses something with another text.
     pub(crate) json: Value,
+    /// The status of HTTP.
+    pub(crate) status: Option<u16>,
 }
 
 impl Message {
@@ -156,51 +219,66 @@ pub(crate) struct Ended {
 
 impl Server {
     fn start(setup: Setup, root: Arc<TempDir>) -> Self {
-        let mut command = Command::new(&setup.program);
-        command.args(&setup.arguments).current_dir(root.path().join("cwd")).env_clear();
-        for kept in ["PATH", "SystemRoot", "LLVM_PROFILE_FILE"] {
-            command.envs(std::env::var_os(kept).map(|value| (kept, value)));
+        let mut arguments = setup.arguments.clone();
+        let mut certificate = None;
+        if setup.transport == Transport::Http {
+            arguments.extend(["--http", "--port", "0"].map(OsString::from));
+            if setup.tls {
+                let (made, flags) = certificate_in(root.path());
+                certificate = Some(made);
+                arguments.extend(flags);
+            }
         }
-        for folder in ["TMPDIR", "TEMP", "TMP"] {
-            command.env(folder, root.path().join("os-tmp"));
+        let Started { process, stdin, lines, listening } =
+            Process::start(&setup.program, &arguments, &setup.variables, root);
+        let process = Arc::new(process);
+        match setup.transport {
+            Transport::Stdio => Self::session(setup, process, Wire::Stdio(write_all(stdin)), lines, Arc::default()),
+            Transport::Http => {
+                let title = &setup.title;
+                let url = listening
+                    .recv_timeout(PATIENCE)
+                    .unwrap_or_else(|_| panic!("{title}: the server does not say where it listens"));
+                Self::over_http(setup, process, &url, certificate)
+            }
         }
-        command.env("TZ", "UTC");
-        for (name, value) in &setup.variables {
-            command.env(name, value.replace("$ROOT", &root.path().to_string_lossy()));
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", setup.program.display()));
-        let (sender, lines) = channel();
-        let (stdout, stderr) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Vec<u8>>>::default());
-        let out = BufReader::new(child.stdout.take().expect("stdout"));
-        let mut err = child.stderr.take().expect("stderr");
-        let (kept_out, kept_err) = (stdout.clone(), stderr.clone());
-        let readers = vec![
-            std::thread::spawn(move || read_lines(out, &kept_out, |line| sender.send(line).is_ok())),
-            std::thread::spawn(move || {
-                let mut bytes = Vec::new();
-                let _ = err.read_to_end(&mut bytes);
-                kept_err.lock().expect("stderr").extend(bytes);
-            }),
-        ];
-        let stdin = Some(write_all(child.stdin.take().expect("stdin")));
+    }
+
+    fn over_http(setup: Setup, process: Arc<Process>, url: &str, certificate: Option<String>) -> Self {
+        let ((sender, messages), kept) = (channel(), Arc::default());
+        let client = Client::new(url, certificate.as_deref(), setup.headers.clone(), sender, Arc::clone(&kept));
+        Self::session(setup, process, Wire::Http(client, certificate), messages, kept)
+    }
+
+    fn session(
+        setup: Setup,
+        process: Arc<Process>,
+        wire: Wire,
+        messages: Receiver<Incoming>,
+        kept: Arc<Mutex<Vec<u8>>>,
+    ) -> Self {
         let mut server = Self {
             setup,
-            root,
-            child,
-            stdin,
-            lines,
+            process,
+            wire,
+            messages,
             unclaimed: VecDeque::new(),
             hello: Message::default(),
             next_id: 0,
-            stdout,
-            stderr,
-            readers,
+            received: Vec::new(),
+            kept,
         };
         if server.setup.handshake {
             server.shake_hands();
         }
         server
+    }
+
+    /// A further session over HTTP of the same process. It ends with [`Server::leave`], the last one with
+    /// [`Server::finish`].
+    pub(crate) fn another(&self, change: impl FnOnce(Setup) -> Setup) -> Self {
+        let Wire::Http(client, certificate) = &self.wire else { panic!("stdio has one session") };
+        Self::over_http(change(self.setup.clone()), self.process.clone(), client.url(), certificate.clone())
     }
 
     fn shake_hands(&mut self) {
@@ -213,6 +291,9 @@ impl Server {
             }),
         );
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        if let Wire::Http(client, _) = &self.wire {
+            client.listen();
+        }
     }
 
     /// What a failure is named after.
@@ -222,18 +303,31 @@ impl Server {
 
     /// The folder of the session.
     pub(crate) fn root(&self) -> &Path {
-        self.root.path()
+        self.process.root.path()
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes as they are; over HTTP they are the body of a POST.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        // A server that has ended is found when its answer is missing.
-        let _ = self.stdin.as_ref().expect("stdin is open").send(bytes.to_vec());
+        match &self.wire {
+            // A server that has ended is found when its answer is missing.
+            Wire::Stdio(stdin) => _ = stdin.send(bytes.to_vec()),
+            Wire::Http(client, _) => client.post(bytes),
+            Wire::Closed => panic!("{}: the session is closed", self.title()),
+        }
     }
 
-    /// Writes one line.
+    /// Writes one line; over HTTP the body of a POST.
     pub(crate) fn write_line(&mut self, line: &str) {
-        self.write(format!("{line}\n").as_bytes());
+        match self.wire {
+            Wire::Http(..) => self.write(line.as_bytes()),
+            _ => self.write(format!("{line}\n").as_bytes()),
+        }
+    }
+
+    /// A request over HTTP that is no message of MCP, or a wrong one; see [`Client::ask`].
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &Value, body: &str) -> Reply {
+        let Wire::Http(client, _) = &self.wire else { panic!("{}: this is about HTTP", self.title()) };
+        client.ask(method, path, headers, body)
     }
 
     /// Sends a message.
@@ -320,15 +414,21 @@ impl Server {
     }
 
     fn receive(&mut self, deadline: Instant) -> Result<Message, &'static str> {
-        match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(text) => {
-                let json = serde_json::from_str(&text).unwrap_or_else(|error| {
-                    panic!("{}: stdout is not JSON-RPC ({error}): {}", self.title(), clip(&text))
-                });
-                Ok(Message { text, json })
+        match self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Incoming { text, status }) => {
+                let json = match serde_json::from_str(&text) {
+                    Ok(json) => json,
+                    Err(_) if status.is_some_and(|status| status != 200) => Value::Null,
+                    Err(error) => panic!("{}: this is not JSON-RPC ({error}): {}", self.title(), clip(&text)),
+                };
+                if status.is_some() && !json.is_null() {
+                    self.received.extend_from_slice(text.as_bytes());
+                    self.received.push(b'\n');
+                }
+                Ok(Message { text, json, status })
             }
             Err(RecvTimeoutError::Timeout) => Err("time is up"),
-            Err(RecvTimeoutError::Disconnected) => Err("the server closed stdout"),
+            Err(RecvTimeoutError::Disconnected) => Err("nothing more can come"),
         }
     }
 
@@ -339,21 +439,29 @@ impl Server {
         assert!(next.answers(&ping), "{}: expected silence, got {}", self.title(), clip(&next.text));
     }
 
-    /// Closes stdin and waits for the end, then checks everything the server wrote.
+    /// Closes stdin, or ends the HTTP session and then asks the process to end; waits for the end, then checks everything
+    /// the server wrote.
     pub(crate) fn finish(mut self) -> Ended {
-        self.stdin.take();
-        let status = self.wait();
-        for reader in self.readers.drain(..) {
-            reader.join().expect("a reader");
+        if self.close() == Transport::Http {
+            assert_eq!(Arc::strong_count(&self.process), 1, "{}: other sessions have to leave before", self.title());
+            self.process.ask_to_end();
         }
-        while let Ok(message) = self.receive(Instant::now() + PATIENCE) {
-            self.unclaimed.push_back(message);
-        }
-        let stdout = std::mem::take(&mut *self.stdout.lock().expect("stdout"));
-        let stderr = std::mem::take(&mut *self.stderr.lock().expect("stderr"));
-        let checked = crate::rules::check_stdout(&stdout)
-            .and_then(|()| crate::rules::check_secrets(&stdout, &stderr, self.root.path()))
-            .and_then(|()| crate::rules::check_own_folder(&self.root.path().join("cwd")));
+        let Output { status, stdout, stderr } = self.process.output(self.title());
+        self.collect();
+        let messages = match self.setup.transport {
+            Transport::Stdio => &stdout,
+            Transport::Http => &self.received,
+        };
+        let kept = std::mem::take(&mut *self.kept.lock().expect("kept"));
+        let silent = match self.setup.transport {
+            Transport::Http if !stdout.is_empty() => Err("[S-3.2-02] it wrote to stdout".to_owned()),
+            _ => Ok(()),
+        };
+        let checked = silent
+            .and_then(|()| crate::rules::check_stdout(messages))
+            .and_then(|()| crate::rules::check_secrets(messages, &stderr, self.root()))
+            .and_then(|()| crate::rules::check_secrets(&kept, b"", self.root()))
+            .and_then(|()| crate::rules::check_own_folder(&self.root().join("cwd")));
         if let Err(problem) = checked {
             panic!("{}: {problem}", self.title());
         }
@@ -361,15 +469,48 @@ impl Server {
             status,
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             unclaimed: self.unclaimed.drain(..).collect(),
-            root: self.root.clone(),
+            root: self.process.root.clone(),
         }
     }
 
-    /// As `finish`, with the exit code that the end of input has.
+    /// Ends this session over HTTP while the process goes on; gives the messages that nobody waited for.
+    pub(crate) fn leave(mut self) -> Vec<Message> {
+        self.close();
+        self.collect();
+        let kept = std::mem::take(&mut *self.kept.lock().expect("kept"));
+        let checked = crate::rules::check_stdout(&self.received)
+            .and_then(|()| crate::rules::check_secrets(&kept, b"", self.root()));
+        if let Err(problem) = checked {
+            panic!("{}: {problem}", self.title());
+        }
+        self.unclaimed.drain(..).collect()
+    }
+
+    fn close(&mut self) -> Transport {
+        match std::mem::replace(&mut self.wire, Wire::Closed) {
+            Wire::Http(client, _) => {
+                let status = client.end();
+                assert!(status.is_none_or(|status| status < 300), "{}: DELETE got {status:?}", self.title());
+                Transport::Http
+            }
+            _ => Transport::Stdio,
+        }
+    }
+
+    /// What is still on its way once nothing more is sent.
+    fn collect(&mut self) {
+        while let Ok(message) = self.receive(Instant::now() + PATIENCE) {
+            self.unclaimed.push_back(message);
+        }
+    }
+
+    /// As `finish`, with the exit code that a clean end has.
     pub(crate) fn finish_well(self) -> Ended {
         let title = self.title().to_owned();
+        // Without signals the end of a server over HTTP is not a clean one.
+        let clean = self.setup.transport == Transport::Stdio || cfg!(unix);
         let ended = self.finish();
-        assert!(ended.status.success(), "{title}: the server ended with {}: {}", ended.status, ended.stderr);
+        assert!(ended.status.success() || !clean, "{title}: the server ended with {}: {}", ended.status, ended.stderr);
         ended
     }
 
@@ -379,24 +520,16 @@ impl Server {
         let ended = self.finish_well();
         Self::start(setup, ended.root)
     }
-
-    fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.child.try_wait().expect("the state of the server") {
-                Some(status) => return status,
-                None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
-                None => panic!("{}: the server did not end after its input ended", self.title()),
-            }
-        }
-    }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Makes a certificate for this machine; gives it as PEM, and the flags that name its files.
+fn certificate_in(root: &Path) -> (String, [OsString; 4]) {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+    let (certificate, key) = (root.join("cert.pem"), root.join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).expect("a certificate");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("a key");
+    (made.cert.pem(), ["--tls-cert".into(), certificate.into(), "--tls-key".into(), key.into()])
 }
 
 /// The params of a call; `null` is no `_meta`.
@@ -421,16 +554,4 @@ fn write_all(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
     let (sender, pieces) = channel::<Vec<u8>>();
     std::thread::spawn(move || pieces.into_iter().try_for_each(|piece| stdin.write_all(&piece)));
     sender
-}
-
-fn read_lines(mut from: impl BufRead, kept: &Mutex<Vec<u8>>, mut each: impl FnMut(String) -> bool) {
-    let mut line = Vec::new();
-    while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        kept.lock().expect("stdout").extend(&line);
-        let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
-        line.clear();
-        if !each(text) {
-            return;
-        }
-    }
 }

@@ -3,20 +3,27 @@
 //! A vector begins with its id, the requirements it covers and a sentence. Lines at the margin set it up or send
 //! something; indented lines say what must hold of the answer. A vector is a session of its own.
 //!
+//! Every vector runs over stdio and over HTTP. `only stdio WHY` or `only http WHY` says that it is about one of them, and
+//! a line that begins with `stdio: ` or `http: ` counts over that one alone.
+//!
 //! Setup: `client C0|C1|CN|CM|CH|CA|{…}` (default C1), `toy FLAG VALUE`, `env NAME=VALUE` (`$ROOT` is the session's
-//! folder), `by-hand` (no handshake).
+//! folder), `unset NAME`, `header NAME VALUE` (of every request over HTTP), `by-hand` (no handshake).
 //!
 //! Steps: `host "REF" REPLY` (what the host says to `acp/read_table`: JSON, `error CODE MESSAGE`, `silence` or `line TEXT`,
-//! where `$ID` is the request's id), `file PATH TEXT` (writes a file of the host below `$ROOT`), `conf PARAMS`, `call TOOL ARGUMENTS META`, `rpc METHOD PARAMS`, `initialize` (the answer that the session
-//! began with), `raw LINE` (the next message is the answer), `silent LINE` (there is no answer), `restart FLAG VALUE`.
-//! META is `auth`, `auth+{…}` or an object; without it there is no `_meta`.
+//! where `$ID` is the request's id), `file PATH TEXT` (writes a file of the host below `$ROOT`), `conf PARAMS`,
+//! `call TOOL ARGUMENTS META`, `rpc METHOD PARAMS`, `initialize` (the answer that the session began with), `raw LINE` (the
+//! next message is the answer), `silent LINE` (there is no answer), `restart FLAG VALUE`, `session NAME` (what follows is
+//! in another session of the same server over HTTP; the first one is `A`), `http METHOD PATH HEADERS BODY` (HEADERS is an
+//! object; null leaves one out). META is `auth`, `auth+{…}` or an object; without it there is no `_meta`.
 //!
 //! Expectations: `error CODE|CODE` (a tool error), `rpc-error CODE` (a JSON-RPC error), or `PATH OPERATOR VALUE`.
 //! Without an error expectation the answer must be a success. Paths start at `MR`, `SI`, `SD`, `eff`, `cap`, `err`,
-//! `result`, `id`, `line`, `asked` (what the host was asked in this step), `tool.NAME`, `files.FOLDER`, or at the exact texts `table` and `rows`; `*` is every item.
+//! `result`, `id`, `line`, `status` and `header.NAME` (of HTTP), `asked` (what the host was asked in this step),
+//! `tool.NAME`, `files.FOLDER`, or at the exact texts `table` and `rows`; `*` is every item.
 //! `-> name` keeps a value as `$name` for the lines below.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,41 +33,57 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::host::Host;
+use crate::http::Reply;
 use crate::rules;
-use crate::server::{Message, Server, Setup, acp_client, call_params, clip};
+use crate::server::{Message, Server, Setup, Transport, acp_client, call_params, clip};
 
 macro_rules! sections {
     ($($name:ident)*) => {
         const SECTIONS: &[&str] = &[$(include_str!(concat!("../../vectors/", stringify!($name), ".txt"))),*];
-        $(
-            #[test]
-            fn $name() {
-                run_all(include_str!(concat!("../../vectors/", stringify!($name), ".txt")));
-            }
-        )*
+        mod stdio {
+            $(
+                #[test]
+                fn $name() {
+                    super::run_all(include_str!(concat!("../../vectors/", stringify!($name), ".txt")), super::Transport::Stdio);
+                }
+            )*
+        }
+        mod http {
+            $(
+                #[test]
+                fn $name() {
+                    super::run_all(include_str!(concat!("../../vectors/", stringify!($name), ".txt")), super::Transport::Http);
+                }
+            )*
+        }
     };
 }
 
 sections! {
     s01_handshake s02_configure s03_precedence s04_credentials s05_resources s06_autocontext s07_first_call
-    s08_extraction s09_delivery s10_types s11_tables s12_catalogue s13_host_tables s14_cost s15_errors s17_versions s19_other messages
+    s08_extraction s09_delivery s10_types s11_tables s12_catalogue s13_host_tables s14_cost s15_errors s16_http s17_versions s19_other messages
 }
 
 /// Threads per section: a session mostly waits.
 const THREADS: usize = 4;
 
-/// Runs every vector of a text, or those that `ACP_VECTOR` names, and reports all failures together.
-fn run_all(text: &str) {
+/// Runs every vector of a text that is for this transport, or those that `ACP_VECTOR` names, and reports all failures
+/// together. `ACP_VECTOR_RESULTS` names a file that gets a line of JSON for each.
+fn run_all(text: &str, transport: Transport) {
     let wanted = std::env::var("ACP_VECTOR").unwrap_or_default();
-    let vectors: Vec<Vector> = parse(text).into_iter().filter(|vector| vector.title.starts_with(&wanted)).collect();
-    assert!(!vectors.is_empty() || !wanted.is_empty(), "there are no vectors");
+    let all = parse(text, transport);
+    assert!(!all.is_empty(), "there are no vectors");
+    let vectors: Vec<Vector> =
+        all.into_iter().filter(|vector| vector.title.starts_with(&wanted) && vector.is_for(transport)).collect();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..THREADS.min(vectors.len()) {
             scope.spawn(|| {
                 while let Some(vector) = vectors.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(failure) = vector.run_caught() {
+                    let outcome = vector.run_caught();
+                    note(vector, transport, outcome.is_ok());
+                    if let Err(failure) = outcome {
                         failures.lock().expect("failures").push(failure);
                     }
                 }
@@ -72,10 +95,21 @@ fn run_all(text: &str) {
     assert!(failures.is_empty(), "{} of {} vectors fail:\n\n{}", failures.len(), vectors.len(), failures.join("\n\n"));
 }
 
+/// Writes down how a vector went, for who collects that.
+fn note(vector: &Vector, transport: Transport, pass: bool) {
+    let Some(path) = std::env::var_os("ACP_VECTOR_RESULTS") else { return };
+    let transport = format!("{transport:?}").to_lowercase();
+    let line = format!("{}\n", json!({"vector": vector.id(), "transport": transport, "pass": pass}));
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of ACP_VECTOR_RESULTS");
+}
+
 struct Vector {
     /// Id, requirements and sentence.
     title: String,
     setup: Setup,
+    /// The one transport it is about.
+    only: Option<Transport>,
     steps: Vec<Step>,
 }
 
@@ -84,26 +118,42 @@ struct Step {
     expected: Vec<String>,
 }
 
-fn parse(text: &str) -> Vec<Vector> {
+/// The vectors as they are over one transport.
+fn parse(text: &str, transport: Transport) -> Vec<Vector> {
     let mut vectors: Vec<Vector> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         if rules::regex(r"^[A-Z]+-\d+[a-z]? \[").is_match(line) {
-            vectors.push(Vector { title: line.to_owned(), setup: Setup::toy(line), steps: Vec::new() });
+            let setup = Setup::toy(line).over(transport);
+            vectors.push(Vector { title: line.to_owned(), setup, only: None, steps: Vec::new() });
             continue;
         }
         let vector = vectors.last_mut().unwrap_or_else(|| panic!("a line before the first vector: {line}"));
-        match line.strip_prefix("  ") {
-            Some(expected) => {
-                let step = vector.steps.last_mut().unwrap_or_else(|| panic!("{}: nothing was sent", vector.title));
-                step.expected.push(expected.trim().to_owned());
-            }
-            None => vector.line(line),
+        let (margin, text) = line.strip_prefix("  ").map_or(("", line), |text| ("  ", text.trim()));
+        let text = match (text.strip_prefix("stdio: "), text.strip_prefix("http: ")) {
+            (Some(text), _) if transport == Transport::Stdio => text,
+            (_, Some(text)) if transport == Transport::Http => text,
+            (None, None) => text,
+            _ => continue,
+        };
+        if margin.is_empty() {
+            vector.line(text);
+        } else {
+            let step = vector.steps.last_mut().unwrap_or_else(|| panic!("{}: nothing was sent", vector.title));
+            step.expected.push(text.to_owned());
         }
     }
     vectors
 }
 
 impl Vector {
+    fn id(&self) -> &str {
+        self.title.split(' ').next().unwrap_or_default()
+    }
+
+    fn is_for(&self, transport: Transport) -> bool {
+        self.only.is_none_or(|only| only == transport)
+    }
+
     fn line(&mut self, line: &str) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let setup = self.setup.clone();
@@ -114,7 +164,22 @@ impl Vector {
                 let (name, value) = rest.split_once('=').unwrap_or_else(|| panic!("{}: {line}", self.title));
                 setup.variable(name, value)
             }
+            "unset" => setup.without_variable(rest),
+            "header" => {
+                let (name, value) = rest.split_once(' ').unwrap_or_else(|| panic!("{}: {line}", self.title));
+                setup.header(name, value)
+            }
             "by-hand" => setup.without_handshake(),
+            "only" => {
+                let (transport, why) = rest.split_once(' ').unwrap_or((rest, ""));
+                assert!(!why.is_empty(), "{}: it does not say why", self.title);
+                self.only = Some(match transport {
+                    "stdio" => Transport::Stdio,
+                    "http" => Transport::Http,
+                    other => panic!("{}: there is no transport {other}", self.title),
+                });
+                setup
+            }
             _ => {
                 self.steps.push(Step { text: line.to_owned(), expected: Vec::new() });
                 setup
@@ -135,12 +200,20 @@ impl Vector {
         let root = server.root().to_string_lossy().replace('\\', "/");
         let mut names = names();
         names.insert("ROOT".to_owned(), root);
-        let mut session = Session { server: Some(server), host: Host::default(), names };
+        let mut session = Session {
+            server: Some(server),
+            others: BTreeMap::new(),
+            name: "A".to_owned(),
+            host: Host::default(),
+            names,
+        };
         for step in &self.steps {
             session.run(step).map_err(|problem| format!("{}\n  at: {}\n  {problem}", self.title, step.text))?;
         }
+        let mut unclaimed: Vec<Message> =
+            std::mem::take(&mut session.others).into_values().flat_map(Server::leave).collect();
         let server = session.server.take().ok_or("the session has no server")?;
-        let unclaimed = server.finish_well().unclaimed;
+        unclaimed.extend(server.finish_well().unclaimed);
         match unclaimed.first() {
             None => Ok(()),
             Some(message) => Err(format!("{}\n  nobody asked for {}", self.title, clip(&message.text))),
@@ -180,6 +253,10 @@ fn names() -> BTreeMap<String, String> {
 
 struct Session {
     server: Option<Server>,
+    /// Sessions of the same server that are not in use just now.
+    others: BTreeMap<String, Server>,
+    /// The one that is.
+    name: String,
     host: Host,
     /// What `$name` stands for: JSON text.
     names: BTreeMap<String, String>,
@@ -194,6 +271,9 @@ impl Session {
             let flags: Vec<&str> = rest.split(' ').filter(|flag| !flag.is_empty()).collect();
             self.server = Some(server.restart(|setup| if flags.is_empty() { setup } else { setup.arguments(&flags) }));
             return Ok(());
+        }
+        if word == "session" {
+            return self.change_to(rest);
         }
         let server = self.server.as_mut().ok_or("the session has no server")?;
         if word == "silent" {
@@ -214,13 +294,26 @@ impl Session {
             _ => {}
         }
         self.host.asked.clear();
-        let message = send(server, &mut self.host, word, rest)?;
-        let answer = Answer::new(message, self.host.asked.clone());
+        let answer = match word {
+            "http" => Answer::of_http(ask(server, rest)?),
+            _ => {
+                let message = send(server, &mut self.host, word, rest)?;
+                Answer::new(message, self.host.asked.clone())
+            }
+        };
         answer.is_as_announced(&step.expected)?;
         for expected in &step.expected {
             let filled = self.fill(expected);
             self.expect(&answer, &filled).map_err(|problem| format!("{filled}\n  {problem}"))?;
         }
+        Ok(())
+    }
+
+    fn change_to(&mut self, name: &str) -> Result<(), String> {
+        let current = self.server.take().ok_or("the session has no server")?;
+        let next = self.others.remove(name).unwrap_or_else(|| current.another(|setup| setup));
+        self.others.insert(std::mem::replace(&mut self.name, name.to_owned()), current);
+        self.server = Some(next);
         Ok(())
     }
 
@@ -275,6 +368,16 @@ fn send(server: &mut Server, host: &mut Host, word: &str, rest: &str) -> Result<
     }
 }
 
+/// A request of HTTP as it is written: `METHOD PATH HEADERS BODY`.
+fn ask(server: &Server, text: &str) -> Result<Reply, String> {
+    let mut words = text.splitn(3, ' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().ok_or("http METHOD PATH HEADERS BODY")?);
+    let rest = words.next().unwrap_or("{}");
+    let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+    let headers = stream.next().unwrap_or(Ok(json!({}))).map_err(|error| format!("{rest}: {error}"))?;
+    Ok(server.ask(method, path.trim_matches('"'), &headers, rest[stream.byte_offset()..].trim()))
+}
+
 fn rpc(server: &mut Server, host: &mut Host, method: &str, params: Value) -> Result<Message, String> {
     let tool = params["name"].as_str().unwrap_or_default().to_owned();
     let id = server.begin(method, params.clone());
@@ -316,13 +419,23 @@ struct Answer {
     model: Value,
     /// What the host was asked meanwhile.
     asked: Vec<Value>,
+    /// Headers, where a step is about HTTP.
+    headers: BTreeMap<String, String>,
 }
 
 impl Answer {
+    fn of_http(reply: Reply) -> Self {
+        let json = serde_json::from_str(&reply.text).unwrap_or_default();
+        let message = Message { text: reply.text, json, status: Some(reply.status) };
+        let text = |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = reply.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        Self { headers, ..Self::new(message, Vec::new()) }
+    }
+
     fn new(message: Message, asked: Vec<Value>) -> Self {
         let text = message.json.pointer("/result/content/0/text").and_then(Value::as_str);
         let model = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        Self { message, model, asked }
+        Self { message, model, asked, headers: BTreeMap::new() }
     }
 
     /// Whether it is the error that is expected, or a success where none is.
@@ -361,6 +474,8 @@ impl Answer {
             "err" => (at("/error").or_else(|| at("/result/_meta/acp/error")), rest),
             "result" | "id" | "error" => (json.get(start).cloned(), rest),
             "asked" => (Some(json!(self.asked)), rest),
+            "status" => (self.message.status.map(|status| json!(status)), rest),
+            "header" => (self.headers.get(rest).map(|value| json!(value)), ""),
             "line" => (Some(json!(self.message.text)), rest),
             "table" => (Some(json!(self.table()?)), rest),
             "rows" => (Some(json!(self.rows()?)), rest),
@@ -491,7 +606,7 @@ fn sorted(list: &Value) -> Vec<String> {
 #[test]
 fn every_id_is_there_once() {
     let mut ids = std::collections::BTreeSet::new();
-    for vector in SECTIONS.iter().flat_map(|section| parse(section)) {
+    for vector in SECTIONS.iter().flat_map(|section| parse(section, Transport::Stdio)) {
         let id = vector.title.split(' ').next().unwrap_or_default().to_owned();
         assert!(ids.insert(id), "{} is there twice", vector.title);
     }
@@ -522,7 +637,7 @@ fn what_does_not_hold_is_found() {
         ("silent {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", ""),
     ];
     for (step, expected) in cases {
-        let vectors = parse(&format!("Z-1 [none] A wrong one.\n{step}\n  {expected}\n"));
+        let vectors = parse(&format!("Z-1 [none] A wrong one.\n{step}\n  {expected}\n"), Transport::Stdio);
         let found = vectors[0].run_caught();
         assert!(found.is_err_and(|problem| problem.contains("Z-1")), "not found: {step}: {expected}");
     }
