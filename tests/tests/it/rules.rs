@@ -491,19 +491,30 @@ fn is_of_type(cell: &str, column_type: ColumnType) -> bool {
     }
 }
 
-/// G4: stdout holds JSON-RPC messages, one a line, and nothing else.
+/// G4: stdout holds JSON-RPC messages, one a line (or a list of answers, to a batch), and nothing else.
 pub(crate) fn check_stdout(bytes: &[u8]) -> Checked {
     ensure(bytes.is_empty() || bytes.ends_with(b"\n"), || "G4 [S-3.2-01]: the last line is cut".to_owned())?;
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let shown = || String::from_utf8_lossy(&line[..line.len().min(300)]).into_owned();
         let message: Value =
             serde_json::from_slice(line).map_err(|error| format!("G4 [S-3.2-02]: {error}: {}", shown()))?;
-        let has = |name: &str| message.get(name).is_some();
-        let request = has("method") && !has("result") && !has("error");
-        let answer = !has("method") && has("id") && has("result") != has("error");
-        ensure(message["jsonrpc"] == "2.0" && (request || answer), || format!("G4 [S-2-01]: {}", shown()))?;
+        let well_formed = match &message {
+            Value::Array(answers) => !answers.is_empty() && answers.iter().all(is_answer),
+            message => is_answer(message) || is_request(message),
+        };
+        ensure(well_formed, || format!("G4 [S-2-01]: {}", shown()))?;
     }
     Ok(())
+}
+
+fn is_answer(message: &Value) -> bool {
+    let has = |name: &str| message.get(name).is_some();
+    message["jsonrpc"] == "2.0" && !has("method") && has("id") && has("result") != has("error")
+}
+
+fn is_request(message: &Value) -> bool {
+    let has = |name: &str| message.get(name).is_some();
+    message["jsonrpc"] == "2.0" && has("method") && !has("result") && !has("error")
 }
 
 /// G3: no credential, as text or as a list of its bytes, in anything the server wrote.

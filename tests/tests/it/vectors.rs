@@ -61,7 +61,7 @@ macro_rules! sections {
 
 sections! {
     s01_handshake s02_configure s03_precedence s04_credentials s05_resources s06_autocontext s07_first_call
-    s08_extraction s09_delivery s10_types s11_tables s12_catalogue s13_host_tables s14_cost s15_errors s16_http s17_versions s19_other messages
+    s08_extraction s09_delivery s10_types s11_tables s12_catalogue s13_host_tables s14_cost s15_errors s16_http s17_versions s19_other messages revisions
 }
 
 /// Threads per section: a session mostly waits.
