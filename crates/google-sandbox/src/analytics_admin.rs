@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::analytics_data::authorize;
+use crate::analytics_data::READ_SCOPES;
 use crate::answer::Answer;
 use crate::events::{EVENT_NAMES, KEY_EVENTS};
 use crate::google_error::GoogleError;
@@ -56,7 +56,7 @@ fn is_known(resource: &str, alpha: bool) -> bool {
 }
 
 fn identity(shared: &Shared, request: &ApiRequest) -> Result<Identity, GoogleError> {
-    authorize(shared, request, SERVICE, "google.analytics.admin.v1beta.AnalyticsAdminService")
+    shared.authorize(request, &READ_SCOPES, SERVICE, "google.analytics.admin.v1beta.AnalyticsAdminService")
 }
 
 fn property_answer(

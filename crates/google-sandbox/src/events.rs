@@ -110,7 +110,7 @@ pub(crate) struct Place {
     pub(crate) region: &'static str,
     pub(crate) city: &'static str,
     pub(crate) language: &'static str,
-    weight: u32,
+    pub(crate) weight: u32,
 }
 
 const fn place(
@@ -251,7 +251,7 @@ pub(crate) fn mix(a: u64, b: u64) -> u64 {
 }
 
 /// An index chosen by weight.
-fn weighted(rng: &mut ChaCha8Rng, weights: impl Iterator<Item = u32> + Clone) -> u8 {
+pub(crate) fn weighted(rng: &mut ChaCha8Rng, weights: impl Iterator<Item = u32> + Clone) -> u8 {
     let total: u32 = weights.clone().sum();
     let mut left = rng.random_range(0..total.max(1));
     for (index, weight) in weights.enumerate() {
@@ -279,21 +279,20 @@ impl EventLog {
     /// The log up to and including the day after `today`, so that a sandbox that runs past midnight has data; readers
     /// leave out what lies in the future.
     pub(crate) fn generate(seed: u64, today: Date) -> Self {
+        let today = day_number(today);
+        Self::of_days(seed, today - HISTORY_DAYS, today + 1)
+    }
+
+    /// The log of these days of [`HOME_ZONE`], both included; any days, however long ago.
+    pub(crate) fn of_days(seed: u64, first: i32, last: i32) -> Self {
         let (pages, items) = site();
         let mut builder = Builder {
             seed,
             zone: crate::clock::zone(HOME_ZONE),
-            log: Self {
-                events: Vec::with_capacity(60_000),
-                sessions: Vec::with_capacity(10_000),
-                users: Vec::new(),
-                pages,
-                items,
-            },
+            log: Self { events: Vec::new(), sessions: Vec::new(), users: Vec::new(), pages, items },
             known_users: HashMap::new(),
         };
-        let today = day_number(today);
-        for day in (today - HISTORY_DAYS)..=(today + 1) {
+        for day in first..=last {
             builder.day(day);
         }
         builder.log.events.sort_by_key(|event| event.micros);

@@ -33,7 +33,8 @@ pub(crate) fn facts(shared: &Shared) -> Value {
             "main": main.map(totals),
             "bulk": bulk.map(bulk_facts),
         },
-        "sites": [],
+        "sites": shared.search_console.site_facts(),
+        "search_console": shared.search_console.facts(),
         "projects": [],
     })
 }

@@ -4,18 +4,43 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 
-/// An error in the shape `{"error": {"code", "message", "status", "details"}}`.
+/// An error in the shape `{"error": {"code", "message", "status", "details"}}`, or in that of the older APIs:
+/// `{"error": {"code", "message", "errors": [{"message", "domain", "reason"}]}}`.
 #[derive(Clone, Debug)]
 pub(crate) struct GoogleError {
     code: u16,
+    /// Empty in errors of the older shape.
     status: &'static str,
     message: String,
     details: Vec<Value>,
+    errors: Vec<Value>,
 }
 
 impl GoogleError {
     fn new(code: u16, status: &'static str, message: impl Into<String>) -> Self {
-        Self { code, status, message: message.into(), details: Vec::new() }
+        Self { code, status, message: message.into(), details: Vec::new(), errors: Vec::new() }
+    }
+
+    /// An error of the older shape, which names a domain and a reason.
+    pub(crate) fn legacy(code: u16, domain: &str, reason: &str, message: impl Into<String>) -> Self {
+        let mut error = Self::new(code, "", message);
+        error.errors.push(json!({"message": error.message, "domain": domain, "reason": reason}));
+        error
+    }
+
+    /// Names the parameter that an error of the older shape is about.
+    pub(crate) fn at(mut self, location: &str) -> Self {
+        for error in &mut self.errors {
+            error["location"] = json!(location);
+            error["locationType"] = json!("parameter");
+        }
+        self
+    }
+
+    /// Adds a status to an error of the older shape: some answers carry both.
+    pub(crate) fn with_status(mut self, status: &'static str) -> Self {
+        self.status = status;
+        self
     }
 
     /// 400 `INVALID_ARGUMENT`.
@@ -31,7 +56,12 @@ impl GoogleError {
     /// 400 for a body that doesn't fit the request message; carries `BadRequest.fieldViolations`.
     pub(crate) fn bad_payload(field: &str, description: impl Into<String>) -> Self {
         let description = description.into();
-        let mut error = Self::invalid(format!("Invalid JSON payload received. {description}"));
+        Self::bad_value(field, format!("Invalid JSON payload received. {description}"))
+    }
+
+    /// 400 for a value that its field doesn't take; carries `BadRequest.fieldViolations`.
+    pub(crate) fn bad_value(field: &str, description: impl Into<String>) -> Self {
+        let mut error = Self::invalid(description);
         let violation = if field.is_empty() {
             json!({"description": error.message})
         } else {
@@ -87,9 +117,14 @@ impl GoogleError {
         )
     }
 
+    /// 403 with a text and nothing else.
+    pub(crate) fn denied(message: &str) -> Self {
+        Self::new(403, "PERMISSION_DENIED", message)
+    }
+
     /// 403 of the Admin API.
     pub(crate) fn caller_denied() -> Self {
-        Self::new(403, "PERMISSION_DENIED", "The caller does not have permission")
+        Self::denied("The caller does not have permission")
     }
 
     /// 404 of the Admin API, as JSON.
@@ -109,7 +144,13 @@ impl GoogleError {
 
     /// The HTTP answer.
     pub(crate) fn answer(&self) -> Answer {
-        let mut error = json!({"code": self.code, "message": self.message, "status": self.status});
+        let mut error = json!({"code": self.code, "message": self.message});
+        if !self.errors.is_empty() {
+            error["errors"] = Value::Array(self.errors.clone());
+        }
+        if !self.status.is_empty() {
+            error["status"] = json!(self.status);
+        }
         if !self.details.is_empty() {
             error["details"] = Value::Array(self.details.clone());
         }

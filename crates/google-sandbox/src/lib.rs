@@ -12,15 +12,70 @@
 //! | `GET`, `DELETE /__sandbox/ledger` | tokens charged to each identity on each property |
 //! | `POST /__sandbox/quota` | `{"email", "property", "tokens"}`: leaves so many tokens for the current hour |
 //! | `POST`, `DELETE /__sandbox/faults` | scripted faults, see [`Fault`] |
+//! | `POST`, `DELETE /__sandbox/search_console` | Search Console's day and limits, see [`SearchConsoleSwitches`] |
 //!
 //! ```no_run
 //! # async fn run() -> std::io::Result<()> {
 //! let sandbox = google_sandbox::start(google_sandbox::Options::in_dir("target/sandbox")).await?;
-//! println!("{}", sandbox.url());
+//! println!("{} {:?}", sandbox.url(), sandbox.credentials().full);
+//! // Search Console: a day of its own, and a site that refuses while more than three requests run.
+//! let switches = serde_json::json!({
+//!     "today": "2026-11-05",
+//!     "limit": {"site": "sc-domain:nordwind.example", "in_flight": 3, "for_ms": 500},
+//! });
+//! sandbox.search_console().set_json(&switches).map_err(std::io::Error::other)?;
 //! sandbox.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Search Console
+//!
+//! Paths: `GET /webmasters/v3/sites[/{site}[/sitemaps[/{feedpath}]]]`, `POST
+//! /webmasters/v3/sites/{site}/searchAnalytics/query`, `POST /v1/urlInspection/index:inspect`, for tokens with the scope
+//! `webmasters.readonly` (the credential files give any scope). Methods that write are refused.
+//!
+//! | site | full account and person | limited account | what it is for |
+//! |---|---|---|---|
+//! | `sc-domain:nordwind.example` | owner | | the shop, the help host and the jobs page together |
+//! | `https://www.nordwind.example/` | owner | full | the pages of the main Analytics property |
+//! | `https://www.nordwind.example/blog/` | full | restricted | a sub-folder; its `metadata` is in snake case |
+//! | `https://help.nordwind.example/` | full | | addresses with `%2C` and emoji; some days are empty, as rows of zeros |
+//! | `http://www.nordwind.example/` | owner | | the wrong protocol: never any rows |
+//! | `sc-domain:harbour.example` | unverified | | listed, but each call is 403 |
+//! | `https://news.harbour.example/` | full | | part of the shop's searches |
+//! | `https://agency-client.example/` | restricted | | has data, but no URL inspection |
+//! | `sc-domain:xn--mbel-5qa.example` | full | | punycode; every third day is absent |
+//! | `http://` and `https://amrum.example/`, `https://www.amrum.example/` | owner | | an ambiguous name |
+//! | `https://new-launch.example/` | owner | | no data yet |
+//! | `sc-domain:bulk.example` | owner | | 60,000 pairs of query and page a day, 50,000 shown, over 120 days |
+//! | `https://www.bulk.example/shelf-3/` | owner | | a sub-folder of it: 6,000 pairs a day, all shown |
+//! | `https://limited-only.example/` | | owner | 403 for the full account |
+//! | `https://microsite-NN.example/` | full | | 14 small sites, so that the list is longer than 25 |
+//!
+//! Each session of Analytics with the source google and the medium organic is a click on its landing page, at the same
+//! moment but in a Pacific day; about one click in ten has no session. History goes back 16 months, although Analytics'
+//! starts 120 days ago. Queries that few people use are hidden: their clicks and impressions are in sums, but in no row with
+//! a query and in no sum that is filtered by query.
+//!
+//! What it does that clients fall over:
+//! - Final data end two or three days ago. `all` reaches today with part of the counts, `hourly_all` the last ten days;
+//!   `metadata` has the first incomplete day or hour only when rows are grouped by it. Older starts and later ends are cut.
+//! - No rows: no key `rows`. One page in three of several dimensions is an eighth short although rows follow. Beyond row 1,000
+//!   a row of the tail can come again at the start of the next page; no row is left out when `startRow` grows by the rows
+//!   received. Rows that tie have another order for another `rowLimit`.
+//! - By page, impressions are more than by property. Filters on pages or appearances, and Discover and Google News, count by
+//!   page. These two have no positions.
+//! - Expressions that aren't RE2, two-letter countries and decoded addresses find nothing and are no error. Negated
+//!   appearances give the rows they should exclude.
+//! - Ranges of more than 92 days lose query rows with fewer than three impressions. On the bulk site a request without a date
+//!   ends at 50,000 rows, queries alone at 5,000 a day, and filters only see the 50,000 pairs that are shown; with a date each
+//!   day has its own 50,000: 2,000,000 rows in 40 days. Walking days without a date finds 10,000 pairs that come every day and
+//!   40,000 of each day's own.
+//! - URL inspection ends after 20 a day and site. `/search`, `/imprint`, `/print/…`, `/private/…`, `/old/…` and `/error/…` have
+//!   troubles of their own; other unknown addresses are unknown to Google.
+//!
+//! A site's list can be made empty with a fault: `{"path": "/sites$", "action": {"status": {"code": 200, "body": {}}}}`.
 
 mod analytics_admin;
 mod analytics_data;
@@ -31,8 +86,10 @@ mod facts;
 mod faults;
 mod google_error;
 mod identities;
+mod message;
 mod quota;
 mod request_log;
+mod search_console;
 mod server;
 mod token;
 mod world;
@@ -49,6 +106,7 @@ use tokio::task::JoinHandle;
 pub use faults::{Fault, FaultAction, Faults};
 pub use identities::{CredentialFiles, FULL_EMAIL, LIMITED_EMAIL, PERSON_EMAIL};
 pub use request_log::LoggedRequest;
+pub use search_console::Switches as SearchConsoleSwitches;
 
 /// The seed when none is given.
 pub const DEFAULT_SEED: u64 = 42;
@@ -93,6 +151,7 @@ pub async fn start(options: Options) -> io::Result<Sandbox> {
     let identities = identities::Identities::generate().await?;
     let world = world.await.map_err(io::Error::other)?;
     let files = identities.write_files(&options.dir, &url)?;
+    let search_console = search_console::SearchConsole::new(seed, world.log());
     let shared = Arc::new(server::Shared {
         url,
         latency: options.latency,
@@ -101,6 +160,7 @@ pub async fn start(options: Options) -> io::Result<Sandbox> {
         faults: Faults::default(),
         log: Arc::default(),
         ledger: Arc::default(),
+        search_console,
     });
     let (stop, stopped) = watch::channel(false);
     let accepting = tokio::spawn(server::accept(listener, Arc::clone(&shared), stopped));
@@ -151,6 +211,11 @@ impl Sandbox {
     /// Leaves an identity this many Analytics tokens for the current hour on a property.
     pub fn set_remaining_tokens(&self, email: &str, property: &str, tokens: u64) {
         self.shared.ledger.set_remaining(email, property, tokens);
+    }
+
+    /// The switches of Search Console: its day, limits of a site, inspections that are left.
+    pub fn search_console(&self) -> &SearchConsoleSwitches {
+        &self.shared.search_console.switches
     }
 
     /// Closes the listener and every connection.

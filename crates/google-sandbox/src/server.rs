@@ -28,9 +28,10 @@ use tokio::task::JoinSet;
 use crate::answer::{Answer, BodyFaults, Content, SandboxBody};
 use crate::faults::{Fault, FaultAction, Faults};
 use crate::google_error::GoogleError;
-use crate::identities::Identities;
+use crate::identities::{Identities, Identity, Refused};
 use crate::quota::Ledger;
 use crate::request_log::{LoggedRequest, RequestLog};
+use crate::search_console::{self, SearchConsole};
 use crate::world::World;
 use crate::{analytics_admin, analytics_data, facts, token};
 
@@ -56,6 +57,25 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<RequestLog>,
     /// What was spent.
     pub(crate) ledger: Arc<Ledger>,
+    /// Search Console: its sites, its searches, its switches.
+    pub(crate) search_console: SearchConsole,
+}
+
+impl Shared {
+    /// The identity behind a request whose token has one of `scopes`, or Google's refusal.
+    pub(crate) fn authorize(
+        &self,
+        request: &ApiRequest,
+        scopes: &[&str],
+        service: &str,
+        method: &str,
+    ) -> Result<Identity, GoogleError> {
+        self.identities.authorize(request.bearer.as_deref(), scopes).map_err(|refused| match refused {
+            Refused::Missing => GoogleError::credentials_missing(service, method),
+            Refused::Invalid => GoogleError::invalid_credentials(),
+            Refused::Scope => GoogleError::insufficient_scope(service, method),
+        })
+    }
 }
 
 /// A request with its body read.
@@ -276,6 +296,7 @@ fn route(shared: &Shared, request: &ApiRequest) -> Answer {
     }
     analytics_data::route(shared, request)
         .or_else(|| analytics_admin::route(shared, request))
+        .or_else(|| search_console::route(shared, request))
         .unwrap_or_else(|| Answer::html_not_found(path))
 }
 
@@ -299,6 +320,14 @@ fn control_route(shared: &Shared, request: &ApiRequest) -> Answer {
             Ok(()) => done(),
             Err(why) => refused(why),
         },
+        ("POST", "/__sandbox/search_console") => match set_search_console(shared, &request.body) {
+            Ok(()) => done(),
+            Err(why) => refused(why),
+        },
+        ("DELETE", "/__sandbox/search_console") => {
+            shared.search_console.switches.clear();
+            done()
+        }
         ("POST", "/__sandbox/faults") => match add_fault(shared, &request.body) {
             Ok(()) => done(),
             Err(why) => refused(why),
@@ -315,6 +344,11 @@ fn add_fault(shared: &Shared, body: &[u8]) -> Result<(), String> {
     let value: Value = serde_json::from_slice(body).map_err(|e| format!("not JSON: {e}"))?;
     shared.faults.add(Fault::from_json(&value)?);
     Ok(())
+}
+
+fn set_search_console(shared: &Shared, body: &[u8]) -> Result<(), String> {
+    let value: Value = serde_json::from_slice(body).map_err(|e| format!("not JSON: {e}"))?;
+    shared.search_console.switches.set_json(&value)
 }
 
 fn set_quota(shared: &Shared, body: &[u8]) -> Result<(), String> {

@@ -81,6 +81,7 @@ pub(crate) struct Property {
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) properties: Vec<Property>,
+    log: Arc<EventLog>,
     /// Revenue of each day of the bulk property, once summed.
     pub(crate) bulk_cents: Mutex<HashMap<i32, u64>>,
 }
@@ -119,7 +120,12 @@ impl World {
         });
         let properties =
             PLANS.into_iter().chain(fillers).enumerate().map(|(n, plan)| property(n, plan, &log)).collect();
-        Self { seed, properties, bulk_cents: Mutex::default() }
+        Self { seed, properties, log, bulk_cents: Mutex::default() }
+    }
+
+    /// The event log.
+    pub(crate) fn log(&self) -> &EventLog {
+        &self.log
     }
 
     /// The property with that id.

@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::google_error::GoogleError;
-use crate::identities::{Identity, Refused};
+use crate::message::{self, Fields};
 use crate::quota::{Account, Category, Permit};
 use crate::server::{ApiRequest, Shared};
 use crate::world::{Kind, Property};
 use report::Report;
-use request::{Fields, ReportRequest};
+use request::ReportRequest;
 
 /// Scopes that may read reports.
 pub(crate) const READ_SCOPES: [&str; 3] = [
@@ -88,24 +88,10 @@ pub(crate) fn route(shared: &Shared, request: &ApiRequest) -> Option<Answer> {
     Some(answer(shared, request, id, method).unwrap_or_else(|error| error.answer()))
 }
 
-/// The identity behind a request, or Google's refusal.
-pub(crate) fn authorize(
-    shared: &Shared,
-    request: &ApiRequest,
-    service: &str,
-    method: &str,
-) -> Result<Identity, GoogleError> {
-    shared.identities.authorize(request.bearer.as_deref(), &READ_SCOPES).map_err(|refused| match refused {
-        Refused::Missing => GoogleError::credentials_missing(service, method),
-        Refused::Invalid => GoogleError::invalid_credentials(),
-        Refused::Scope => GoogleError::insufficient_scope(service, method),
-    })
-}
-
 fn answer(shared: &Shared, request: &ApiRequest, id: &str, method: Method) -> Result<Answer, GoogleError> {
     let name = format!("google.analytics.data.v1beta.BetaAnalyticsData.{}", method.name());
-    let identity = authorize(shared, request, SERVICE, &name)?;
-    let body = request::json(&request.body)?;
+    let identity = shared.authorize(request, &READ_SCOPES, SERVICE, &name)?;
+    let body = message::json(&request.body)?;
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
         return Err(GoogleError::invalid(format!(
             "Invalid property ID: {id}. A numeric Property ID is required. To learn more about Property ID, see \
