@@ -153,11 +153,9 @@ impl Bulk {
         if request.groups(Dimension::Hour) {
             return Err(GoogleError::unsupported("hours of a bulk site"));
         }
-        let days = bulk.days(calendar.days(request)).count() as u64;
-        if texts
-            && bulk.ranked(request, bulk.days(calendar.days(request))).is_none()
-            && days * u64::from(reach) > SCANNED
-        {
+        let days = bulk.days(calendar.days(request));
+        let scanned = days.clone().count() as u64 * u64::from(reach);
+        if texts && scanned > SCANNED && bulk.ranked(request, days).is_none() {
             return Err(GoogleError::unsupported(&format!(
                 "filters on queries or pages of a bulk site, or its sub-folder, over more than {} days",
                 SCANNED / u64::from(reach)

@@ -298,7 +298,7 @@ impl<'a> Day<'a> {
         };
         let position = if known.brand { 1 } else { (known.position + wobble).saturating_sub(1).max(1) };
         let mut shown = vec![Shown { page, position, clicked }];
-        if let Some(second) = known.second {
+        if let Some(second) = known.second.filter(|second| *second != page) {
             // On one day in four the two change places.
             let swapped = mix(u64::from(query), u64::from(self.day.unsigned_abs())).is_multiple_of(4) && !known.brand;
             let other = if swapped { position.saturating_sub(1).max(1) } else { position + 1 };

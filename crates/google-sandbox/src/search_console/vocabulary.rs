@@ -70,7 +70,13 @@ impl Vocabulary {
         vocabulary
     }
 
+    /// Adds a query of a page, unless another page has it already: then both rank for it.
     fn add(&mut self, seed: u64, text: String, page: u16, spread: u64) -> u32 {
+        if let Some(id) = self.queries.iter().position(|query| query.text == text) {
+            let id = u32::try_from(id).unwrap_or(u32::MAX);
+            self.pages[usize::from(page)].queries.push(id);
+            return id;
+        }
         let brand = text.contains("nordwind") || text.contains("nord wind");
         let luck = mix(seed ^ 0x5EA2, text.bytes().fold(0, |sum, byte| mix(sum, u64::from(byte))));
         // The square favours the top of the list.
@@ -101,6 +107,8 @@ impl Vocabulary {
             ["", " berlin", " near me", " ideas", " for children", " repair", " 1960", " delivery", " dimensions"];
         let targets: Vec<usize> =
             (0..self.pages.len()).filter(|i| matches!(self.pages[*i].group, "Category" | "Blog")).collect();
+        // A visitor comes with a query that was there before.
+        let clicked = self.queries.len();
         for word in words {
             for thing in things {
                 for end in ends {
@@ -113,10 +121,8 @@ impl Vocabulary {
                 }
             }
         }
-        // A tail query isn't one that a visitor came with.
-        let first = self.tail.first().copied().unwrap_or(u32::MAX);
         for page in &mut self.pages {
-            page.queries.retain(|query| *query < first);
+            page.queries.retain(|query| (*query as usize) < clicked);
         }
     }
 }
