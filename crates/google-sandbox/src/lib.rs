@@ -7,7 +7,7 @@
 //!
 //! | route | what it does |
 //! |---|---|
-//! | `GET /__sandbox/facts` | what was planted: accounts, properties, known totals, a request for a million rows |
+//! | `GET /__sandbox/facts` | what was planted: accounts, properties, sites, known totals, a request for a million rows |
 //! | `GET`, `DELETE /__sandbox/log` | the requests so far, and how many ran at once |
 //! | `GET`, `DELETE /__sandbox/ledger` | tokens charged to each identity on each property |
 //! | `POST /__sandbox/quota` | `{"email", "property", "tokens"}`: leaves so many tokens for the current hour |
@@ -53,6 +53,10 @@
 //! | `https://limited-only.example/` | | owner | 403 for the full account |
 //! | `https://microsite-NN.example/` | full | | 14 small sites, so that the list is longer than 25 |
 //!
+//! [`Sandbox::facts`] has these permissions under `sites`, and under `search_console` the days (`today`, `last_final`,
+//! `first_incomplete`, `oldest`), totals of the shop and the counts of the bulk site. A first question: `{"startDate":
+//! "<last_final>", "endDate": "<last_final>", "dimensions": ["query"]}` to `sc-domain:nordwind.example`.
+//!
 //! Each session of Analytics with the source google and the medium organic is a click on its landing page, at the same
 //! moment but in a Pacific day; about one click in ten has no session. History goes back 16 months, although Analytics'
 //! starts 120 days ago. Queries that few people use are hidden: their clicks and impressions are in sums, but in no row with
@@ -75,7 +79,8 @@
 //! - URL inspection ends after 20 a day and site. `/search`, `/imprint`, `/print/…`, `/private/…`, `/old/…` and `/error/…` have
 //!   troubles of their own; other unknown addresses are unknown to Google.
 //!
-//! A site's list can be made empty with a fault: `{"path": "/sites$", "action": {"status": {"code": 200, "body": {}}}}`.
+//! Bursts and load quota of a site are switches, see [`SearchConsoleSwitches::set_json`]; anything else that goes wrong is a
+//! [`Fault`]. `{"path": "/sites$", "action": {"status": {"code": 200, "body": {}}}}` is an account without sites.
 
 mod analytics_admin;
 mod analytics_data;

@@ -1,7 +1,5 @@
 //! Answers `searchAnalytics/query`.
 
-use std::io::Write;
-
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -26,7 +24,7 @@ pub(crate) fn answer(console: &SearchConsole, site: &Site, request: &QueryReques
         let bulk = Bulk::new(console.seed, site, request, &calendar)?;
         let days = bulk.days(days);
         return match bulk.ranked(request, days.clone()) {
-            Some(ranked) => Ok(streamed(console, request, ranked, tail)),
+            Some(ranked) => Ok(streamed(console, site, request, ranked, &tail)),
             None => Ok(whole(console, site, request, table::aggregate(request, days, wanted, &bulk), &bulk, &tail)),
         };
     }
@@ -83,63 +81,54 @@ fn whole(
 ) -> Answer {
     table::order(&mut rows, request.row_limit);
     let page = table::page(request, salt(console, &site.url), rows.len(), table::tail_start(&rows));
-    let writer = writer(console, request);
-    let mut out = b"{".to_vec();
+    let ending = ending(page.is_empty(), tail);
+    let writer =
+        RowWriter { dimensions: &request.dimensions, positions: !request.kind.is_feed(), zone: &console.searches.zone };
+    let mut out = Vec::new();
     for (index, row) in rows[page].iter().enumerate() {
-        out.extend_from_slice(if index == 0 { b"\"rows\":[" } else { b"," });
+        out.extend_from_slice(if index == 0 { BEGINNING } else { b"," });
         writer.write(&mut out, names, row);
     }
-    close(&mut out, tail);
+    out.extend_from_slice(&ending);
     Answer::raw(200, "application/json; charset=UTF-8", out)
 }
 
-fn writer<'a>(console: &'a SearchConsole, request: &'a QueryRequest) -> RowWriter<'a> {
-    RowWriter { dimensions: &request.dimensions, positions: !request.kind.is_feed(), zone: &console.searches.zone }
-}
+/// What stands before the first row.
+const BEGINNING: &[u8] = b"{\"rows\":[";
 
-/// Ends the list of rows, if there is one, and the object. Without rows there is no key `rows`.
-fn close(out: &mut Vec<u8>, tail: &Value) {
-    if out.len() > 1 {
-        out.extend_from_slice(b"],");
-    }
+/// What follows the last row. Without rows there is no key `rows`.
+fn ending(empty: bool, tail: &Value) -> Vec<u8> {
     let text = tail.to_string();
-    out.extend_from_slice(text.strip_prefix('{').unwrap_or(&text).as_bytes());
+    if empty { text.into_bytes() } else { text.replacen('{', "],", 1).into_bytes() }
 }
 
 /// Bytes in a piece of a streamed body.
 const PIECE: usize = 64 * 1024;
 
 /// The body of a large answer, made while it is sent; never compressed.
-fn streamed(console: &SearchConsole, request: &QueryRequest, ranked: bulk::Ranked, tail: Value) -> Answer {
-    let page = table::page(request, salt(console, "bulk"), ranked.len(), ranked.tail_start());
-    let (mut next, end) = (page.start, page.end);
+fn streamed(
+    console: &SearchConsole,
+    site: &Site,
+    request: &QueryRequest,
+    ranked: bulk::Ranked,
+    tail: &Value,
+) -> Answer {
+    let mut page = table::page(request, salt(console, &site.url), ranked.len(), ranked.tail_start());
+    let mut ending = Some(ending(page.is_empty(), tail));
+    let mut before = BEGINNING;
     let (dimensions, zone) = (request.dimensions.clone(), console.searches.zone.clone());
-    let mut begun = false;
-    let mut done = false;
     Answer::streamed(std::iter::from_fn(move || {
-        if done {
-            return None;
-        }
-        let mut out = Vec::with_capacity(PIECE + 1024);
-        if !begun {
-            let _ = out.write_all(if next < end { b"{\"rows\":[" } else { b"{" });
-        }
+        ending.as_ref()?;
         let writer = RowWriter { dimensions: &dimensions, positions: true, zone: &zone };
-        while next < end && out.len() < PIECE {
-            if begun {
-                out.push(b',');
-            }
-            begun = true;
-            writer.write(&mut out, &ranked, &ranked.row(next));
-            next += 1;
-        }
-        if next == end {
-            if begun {
-                out.extend_from_slice(b"],");
-            }
-            let text = tail.to_string();
-            out.extend_from_slice(text.strip_prefix('{').unwrap_or(&text).as_bytes());
-            done = true;
+        let mut out = Vec::with_capacity(PIECE + 1024);
+        while out.len() < PIECE {
+            let Some(index) = page.next() else {
+                out.extend(ending.take().unwrap_or_default());
+                break;
+            };
+            out.extend_from_slice(before);
+            before = b",";
+            writer.write(&mut out, &ranked, &ranked.row(index));
         }
         Some(Bytes::from(out))
     }))
