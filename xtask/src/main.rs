@@ -5,7 +5,9 @@
 mod bench;
 mod check;
 mod demo;
+mod interop;
 mod package;
+mod served;
 mod test;
 mod workspace;
 
@@ -32,6 +34,8 @@ enum Task {
     Check,
     /// See a packaged connector installed and driven as a host does it, over real HTTP against the sandbox.
     Demo(demo::Arguments),
+    /// Run the official MCP conformance suite, the Inspector and hosts on the client libraries against our servers.
+    Interop(interop::Arguments),
     /// Measure speed and memory of a large report, as ratios against two small programs in the same run.
     Bench(bench::Arguments),
     /// One of the small programs of the bench, which starts it.
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         Task::Package(arguments) => package::run(&arguments),
         Task::Check => check::run(),
         Task::Demo(arguments) => demo::run(&arguments),
+        Task::Interop(arguments) => interop::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::BenchClient(program) => bench::run_client(&program),
         Task::Test(arguments) => test::run(&arguments),

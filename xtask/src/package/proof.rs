@@ -1,8 +1,7 @@
 //! Starts a package in every way in which hosts start one, with an empty environment, and fails if one doesn't work.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use acp_host::client::ClientOptions;
 use acp_host::install::{self, InstallOptions};
@@ -10,10 +9,9 @@ use acp_host::launch::{Environment, Launch};
 use acp_host::package::{self, Package};
 use acp_host::probe::{Probe, probe};
 use acp_protocol::manifest::{PackageManifest, Transport};
-use serde_json::json;
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::Result;
+use crate::served::{Greeting, Served};
 use crate::workspace::{self, about};
 
 /// Proves a zip and the folder it was made of.
@@ -67,32 +65,12 @@ async fn over_http(folder: &Path, manifest: &PackageManifest) -> Result<()> {
     let port = arguments.iter().position(|argument| argument == "--port").ok_or("its arguments name no --port")?;
     *arguments.get_mut(port + 1).ok_or("--port has no value")? = "0".to_owned();
     let program = if command.ends_with(".exe") { folder.join(command) } else { command.into() };
-    let mut server = tokio::process::Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut lines = BufReader::new(server.stderr.take().ok_or("the server has no output")?).lines();
-    let line = tokio::time::timeout(Duration::from_secs(10), lines.next_line()).await??;
-    let line = line.ok_or("the server ended at once")?;
-    let url = line.strip_prefix("listening on ").ok_or(format!("it says {line:?}"))?;
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "xtask", "version": "0"}}});
-    let answer = crate::bench::http()?
-        .post(url)
-        .header("accept", "application/json, text/event-stream")
-        .json(&hello)
-        .send()
-        .await?;
-    let session = answer.headers().contains_key("mcp-session-id");
-    let status = answer.status();
+    let mut server = tokio::process::Command::new(program);
+    server.args(arguments).current_dir(folder).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let Greeting { status, session, .. } = Served::start(&mut server).await?.greet().await?;
     if !status.is_success() || !session {
         return Err(format!("it answers initialize with {status}, with a session: {session}").into());
     }
-    server.kill().await?;
     println!("  starts, over HTTP: {status}");
     Ok(())
 }
