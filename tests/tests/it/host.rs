@@ -27,6 +27,8 @@ pub(crate) struct Host {
     pub(crate) asked: Vec<Value>,
     /// How many requests the server took back.
     pub(crate) taken_back: usize,
+    /// How many of its answers HTTP refused with a status of its own.
+    pub(crate) refused: usize,
 }
 
 impl Host {
@@ -110,6 +112,7 @@ impl Server {
             }
             if let Some(line) = host.hear(&message.json, call)? {
                 self.write_line(&line);
+                host.refused += self.refusals();
             }
         }
     }

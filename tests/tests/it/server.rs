@@ -199,6 +199,11 @@ impl Message {
         self.json.get("method").is_none() && self.json.get("id") == Some(id)
     }
 
+    /// Whether HTTP refused a message that has no answer, such as a notification or a host's answer.
+    fn is_refusal(&self) -> bool {
+        self.status.is_some_and(|status| status >= 400) && self.json.get("id").is_none_or(Value::is_null)
+    }
+
     /// Whether the server wants something of the client.
     pub(crate) fn is_request(&self) -> bool {
         self.json.get("method").is_some() && self.json.get("id").is_some()
@@ -306,6 +311,18 @@ impl Server {
         self.process.root.path()
     }
 
+    /// Its process.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Where it listens, as host and port.
+    pub(crate) fn address(&self) -> &str {
+        let Wire::Http(client, _) = &self.wire else { panic!("{}: this is about HTTP", self.title()) };
+        let url = client.url();
+        url.split('/').nth(2).unwrap_or(url)
+    }
+
     /// Writes bytes as they are; over HTTP they are the body of a POST.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         match &self.wire {
@@ -393,6 +410,16 @@ impl Server {
     /// The next message that nobody waited for, if it comes soon.
     pub(crate) fn next_within(&mut self, time: Duration) -> Option<Message> {
         self.unclaimed.pop_front().or_else(|| self.receive(Instant::now() + time).ok())
+    }
+
+    /// Takes what HTTP refused of what was sent so far and has no answer, and gives their number.
+    pub(crate) fn refusals(&mut self) -> usize {
+        while let Ok(message) = self.receive(Instant::now()) {
+            self.unclaimed.push_back(message);
+        }
+        let before = self.unclaimed.len();
+        self.unclaimed.retain(|message| !message.is_refusal());
+        before - self.unclaimed.len()
     }
 
     /// Waits for a message.
