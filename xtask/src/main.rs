@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod conformance;
 mod demo;
 mod package;
 mod test;
@@ -30,6 +31,8 @@ enum Task {
     Package(package::Arguments),
     /// Check what the compiler doesn't: who depends on whom, packaging files, and rules about source texts.
     Check,
+    /// Run the black-box suites and write docs/conformance.md: what shows each requirement, and whether it passed.
+    Conformance,
     /// See a packaged connector installed and driven as a host does it, over real HTTP against the sandbox.
     Demo(demo::Arguments),
     /// Measure speed and memory of a large report, as ratios against two small programs in the same run.
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Package(arguments) => package::run(&arguments),
         Task::Check => check::run(),
+        Task::Conformance => conformance::run(),
         Task::Demo(arguments) => demo::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::BenchClient(program) => bench::run_client(&program),

@@ -71,8 +71,8 @@ impl Host {
     }
 }
 
-/// The rules for every request: it is `acp/read_table`, for a ref that the model wrote in this call, under the call's own
-/// `call_id`, and nothing else is in it.
+/// The rules for every request (S-2-07): it comes within a call, is `acp/read_table`, for a ref that the model wrote in this
+/// call, under the call's own `call_id`, and nothing else is in it.
 fn check_request(request: &Value, params: &Value, call: &Value) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{what}: {request}"));
     if request["method"] != "acp/read_table" {

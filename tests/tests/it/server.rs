@@ -20,8 +20,8 @@ use tempfile::TempDir;
 use crate::http::{Client, Reply};
 use crate::process::{Output, Process, Started};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long anything may take. Builds beside a test slow it down.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client that knows ACP and keeps the data.
 pub(crate) fn acp_client() -> Value {
@@ -44,6 +44,19 @@ pub(crate) enum Transport {
     Stdio,
     /// Streamable HTTP on a free port of this machine.
     Http,
+}
+
+impl Transport {
+    /// For tests of what does not depend on it.
+    pub(crate) const BOTH: [Self; 2] = [Self::Stdio, Self::Http];
+
+    /// Its name in vectors and reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+        }
+    }
 }
 
 /// How to start a server, and what its client says about itself.
@@ -234,6 +247,7 @@ impl Server {
                 arguments.extend(flags);
             }
         }
+        note(setup.transport);
         let Started { process, stdin, lines, listening } =
             Process::start(&setup.program, &arguments, &setup.variables, root);
         let process = Arc::new(process);
@@ -547,6 +561,23 @@ impl Server {
         let ended = self.finish_well();
         Self::start(setup, ended.root)
     }
+}
+
+/// Writes down over what a test starts a server, for who collects that (see `ACP_VECTOR_RESULTS` in `vectors.rs`).
+fn note(transport: Transport) {
+    let test = std::thread::current().name().map(str::to_owned);
+    if let Some(test) = test.filter(|name| name.contains("::")) {
+        write_down(&json!({"test": test, "transport": transport.name()}));
+    }
+}
+
+/// Adds a line to the file that `ACP_VECTOR_RESULTS` names.
+pub(crate) fn write_down(note: &Value) {
+    let Some(path) = std::env::var_os("ACP_VECTOR_RESULTS") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    // One write, so that processes don't mix their lines.
+    let line = format!("{note}\n");
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of ACP_VECTOR_RESULTS");
 }
 
 /// Makes a certificate for this machine; gives it as PEM, and the flags that name its files.

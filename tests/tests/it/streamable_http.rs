@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ fn acp(answer: &Value) -> &Value {
 
 #[test]
 fn v_205_over_tls_a_link_gives_the_table_once() {
-    let setup = Setup::toy("V-205 [S-8.5-08]").over(Transport::Http).tls();
+    let setup = Setup::toy("V-205 [S-8.5-08, S-3.2-12]").over(Transport::Http).tls();
     let setup = setup.variable("ACP_HTTP_TOKEN", "TOK-CANARY-3").header("authorization", "Bearer TOK-CANARY-3");
     let mut server = setup.start();
     let arguments = json!({"rows_json": "[{\"a\":1.50},{\"a\":2}]"});
@@ -67,6 +68,46 @@ fn v_324_calls_at_once_keep_their_own_settings() {
         assert_eq!(acp(&answer)["system_info"]["row_limit"], limit, "V-324");
         assert_eq!(acp(&answer)["system_data"]["row_count"], 100 + limit, "V-324");
     }
+    server.finish_well();
+}
+
+/// S-3.2-10, S-10.5-01, AMB-31: what would be open to others does not start.
+#[test]
+fn without_a_token_only_this_machine_is_served() {
+    let start = |arguments: &[&str], token: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_acp-toy"));
+        command.args(["--http", "--port", "0"]).args(arguments).env_remove("ACP_HTTP_TOKEN");
+        command.envs(token.map(|token| ("ACP_HTTP_TOKEN", token))).output().expect("the toy")
+    };
+    for (arguments, token) in [
+        (&["--bind", "0.0.0.0"][..], None),
+        (&["--bind", "::"], None),
+        (&[], Some("")),
+        (&["--bind", "0.0.0.0"], Some("")),
+    ] {
+        let refused = start(arguments, token);
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{arguments:?}: {told}");
+        assert!(told.contains("ACP_HTTP_TOKEN"), "{arguments:?}: {told}");
+    }
+}
+
+/// S-13.3-01, S-13.3-02.
+#[test]
+fn the_port_is_that_of_the_flag_then_that_of_the_environment() {
+    // The harness passes --port 0, so a port that can't be used shows that the variable does not count.
+    let setup = Setup::toy("[S-13.3-02] --port wins").over(Transport::Http);
+    let server = setup.variable("ACP_PORT", "1").start();
+    let address = server.address().to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "[S-13.3-01] {address}");
+    let (_, taken) = address.split_once(':').expect("a port");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_acp-toy"));
+    let refused = command.arg("--http").env("ACP_PORT", taken).env_remove("ACP_HTTP_TOKEN").output().expect("the toy");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(1) && told.contains("HTTP"),
+        "[S-13.3-02] ACP_PORT names a port that is taken: {told}"
+    );
     server.finish_well();
 }
 

@@ -3,7 +3,7 @@
 //! A vector begins with its id, the requirements it covers and a sentence. Lines at the margin set it up or send
 //! something; indented lines say what must hold of the answer. A vector is a session of its own.
 //!
-//! Every vector runs over stdio and over HTTP. `only stdio WHY` or `only http WHY` says that it is about one of them, and
+//! Every vector runs over stdio and over HTTP (S-2-02). `only stdio WHY` or `only http WHY` says that it is about one of them, and
 //! a line that begins with `stdio: ` or `http: ` counts over that one alone, as do the indented lines below it.
 //!
 //! Setup: `client C0|C1|CN|CM|CH|CA|{…}` (default C1), `toy FLAG VALUE`, `env NAME=VALUE` (`$ROOT` is the session's
@@ -24,7 +24,6 @@
 //! `-> name` keeps a value as `$name` for the lines below.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +35,7 @@ use serde_json::{Value, json};
 use crate::host::Host;
 use crate::http::Reply;
 use crate::rules;
-use crate::server::{Message, Server, Setup, Transport, acp_client, call_params, clip};
+use crate::server::{Message, Server, Setup, Transport, acp_client, call_params, clip, write_down};
 
 macro_rules! sections {
     ($($name:ident)*) => {
@@ -83,7 +82,7 @@ fn run_all(text: &str, transport: Transport) {
             scope.spawn(|| {
                 while let Some(vector) = vectors.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = vector.run_caught();
-                    note(vector, transport, outcome.is_ok());
+                    write_down(&json!({"vector": vector.id(), "transport": transport.name(), "pass": outcome.is_ok()}));
                     if let Err(failure) = outcome {
                         failures.lock().expect("failures").push(failure);
                     }
@@ -94,15 +93,6 @@ fn run_all(text: &str, transport: Transport) {
     let mut failures = failures.into_inner().expect("failures");
     failures.sort();
     assert!(failures.is_empty(), "{} of {} vectors fail:\n\n{}", failures.len(), vectors.len(), failures.join("\n\n"));
-}
-
-/// Writes down how a vector went, for who collects that.
-fn note(vector: &Vector, transport: Transport, pass: bool) {
-    let Some(path) = std::env::var_os("ACP_VECTOR_RESULTS") else { return };
-    let transport = format!("{transport:?}").to_lowercase();
-    let line = format!("{}\n", json!({"vector": vector.id(), "transport": transport, "pass": pass}));
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of ACP_VECTOR_RESULTS");
 }
 
 struct Vector {
