@@ -1,5 +1,6 @@
 //! `cargo xtask check`: what the compiler doesn't check. One module per kind of rule; each problem comes with what to do.
 
+mod conformance;
 mod crates;
 mod packaging;
 mod sources;
@@ -31,6 +32,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(packaging::check(&metadata)?);
     problems.extend(sources::check()?);
     problems.extend(sources::example()?);
+    problems.extend(conformance::check()?);
     for problem in &problems {
         println!("{}: {}\n  hint: {}", problem.path, problem.problem, problem.hint);
     }

@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod conformance;
 mod demo;
 mod interop;
 mod package;
@@ -32,6 +33,8 @@ enum Task {
     Package(package::Arguments),
     /// Check what the compiler doesn't: who depends on whom, packaging files, and rules about source texts.
     Check,
+    /// Run the black-box suites and write docs/conformance.md: what shows each requirement, and whether it passed.
+    Conformance,
     /// See a packaged connector installed and driven as a host does it, over real HTTP against the sandbox.
     Demo(demo::Arguments),
     /// Run the official MCP conformance suite, the Inspector and hosts on the client libraries against our servers.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Package(arguments) => package::run(&arguments),
         Task::Check => check::run(),
+        Task::Conformance => conformance::run(),
         Task::Demo(arguments) => demo::run(&arguments),
         Task::Interop(arguments) => interop::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),

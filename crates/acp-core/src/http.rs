@@ -324,6 +324,8 @@ impl<S: ServerHandler> App<S> {
         }
         parts.extensions.insert(self.handover(&parts));
         let batches = beginning.is_some() && agrees_on_batches(&text);
+        let begins = envelope.is_request() && envelope.method.as_deref() == Some("initialize");
+        let again = envelope.is_answer().then(|| parts.clone());
         let response = self.service.handle(Request::from_parts(parts, Body::from(text))).await;
         if let Some(begun) = session_of(response.headers()).filter(|_| batches) {
             self.sessions.allow_batches(begun);
@@ -331,9 +333,17 @@ impl<S: ServerHandler> App<S> {
         drop(beginning);
         let refusal = match response.status() {
             // The library's way to say that it can't read the message.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => envelope
-                .unreadable()
-                .unwrap_or_else(|| Refusal::invalid(None, "Invalid Request: MCP has no such message.")),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                if let (Some(parts), Some(id)) = (again, &envelope.id) {
+                    // Whoever waits for an answer that can't be read need not wait until time is up.
+                    let error = Refusal::unavailable(Some(id.clone()), "The answer can't be read.");
+                    self.service.handle(Request::from_parts(parts, Body::from(error.to_text()))).await;
+                }
+                let refusal = envelope.unreadable();
+                refusal.unwrap_or_else(|| Refusal::invalid(None, "Invalid Request: MCP has no such message."))
+            }
+            // What it says to an initialize that it can't read, too.
+            StatusCode::BAD_REQUEST if begins && !is_json(response.headers()) => Refusal::invalid_params(envelope.id),
             StatusCode::NOT_ACCEPTABLE => Refusal::invalid(
                 envelope.id,
                 "Invalid Request: Accept must name application/json and text/event-stream.",

@@ -27,6 +27,8 @@ pub(crate) struct Host {
     pub(crate) asked: Vec<Value>,
     /// How many requests the server took back.
     pub(crate) taken_back: usize,
+    /// How many of its answers HTTP refused with a status of its own.
+    pub(crate) refused: usize,
 }
 
 impl Host {
@@ -69,8 +71,8 @@ impl Host {
     }
 }
 
-/// The rules for every request: it is `acp/read_table`, for a ref that the model wrote in this call, under the call's own
-/// `call_id`, and nothing else is in it.
+/// The rules for every request (S-2-07): it comes within a call, is `acp/read_table`, for a ref that the model wrote in this
+/// call, under the call's own `call_id`, and nothing else is in it.
 fn check_request(request: &Value, params: &Value, call: &Value) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{what}: {request}"));
     if request["method"] != "acp/read_table" {
@@ -110,6 +112,7 @@ impl Server {
             }
             if let Some(line) = host.hear(&message.json, call)? {
                 self.write_line(&line);
+                host.refused += self.refusals();
             }
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::host::Host;
 use crate::rules::files_below;
-use crate::server::{Message, Server, Setup, acp_client, call_params};
+use crate::server::{Message, Server, Setup, Transport, acp_client, call_params};
 
 const QUIET: Duration = Duration::from_millis(400);
 
@@ -50,24 +50,33 @@ fn copied(server: &mut Server, reference: &str, meta: &Value, host: &mut Host) -
 
 #[test]
 fn v_276_two_calls_each_have_their_own_rows() {
-    let mut server = start("V-276 [S-8.8-09]");
-    let first = copy(&mut server, "r1", "c1");
-    let second = copy(&mut server, "r2", "c2");
-    let requests = [server.next_request(), server.next_request()];
-    let of = |reference: &str| {
-        requests.iter().find(|request| request.json["params"]["ref"] == reference).expect("V-276: a request for each")
-    };
-    for (reference, call_id) in [("r1", "c1"), ("r2", "c2")] {
-        assert_eq!(of(reference).json["params"]["call_id"], call_id, "V-276");
+    for transport in Transport::BOTH {
+        let mut server = setup("V-276 [S-8.8-09]").over(transport).start();
+        let first = copy(&mut server, "r1", "c1");
+        let second = copy(&mut server, "r2", "c2");
+        let requests = [server.next_request(), server.next_request()];
+        let of = |reference: &str| {
+            requests
+                .iter()
+                .find(|request| request.json["params"]["ref"] == reference)
+                .expect("V-276: a request for each")
+        };
+        for (reference, call_id) in [("r1", "c1"), ("r2", "c2")] {
+            assert_eq!(of(reference).json["params"]["call_id"], call_id, "V-276");
+        }
+        assert_ne!(requests[0].json["id"], requests[1].json["id"], "V-276: ids of the server");
+        reply(&mut server, of("r2"), &table(json!([{"a": 2}, {"a": 22}])));
+        let answer = server.answer_of_call(&second, "copy_table");
+        assert_eq!(
+            answer.json["result"]["_meta"]["acp"]["system_data"]["table"],
+            json!([{"a": 2}, {"a": 22}]),
+            "V-276"
+        );
+        reply(&mut server, of("r1"), &table(json!([{"a": 1}])));
+        let answer = server.answer_of_call(&first, "copy_table");
+        assert_eq!(answer.json["result"]["_meta"]["acp"]["system_data"]["table"], json!([{"a": 1}]), "V-276");
+        server.finish_well();
     }
-    assert_ne!(requests[0].json["id"], requests[1].json["id"], "V-276: ids of the server");
-    reply(&mut server, of("r2"), &table(json!([{"a": 2}, {"a": 22}])));
-    let answer = server.answer_of_call(&second, "copy_table");
-    assert_eq!(answer.json["result"]["_meta"]["acp"]["system_data"]["table"], json!([{"a": 2}, {"a": 22}]), "V-276");
-    reply(&mut server, of("r1"), &table(json!([{"a": 1}])));
-    let answer = server.answer_of_call(&first, "copy_table");
-    assert_eq!(answer.json["result"]["_meta"]["acp"]["system_data"]["table"], json!([{"a": 1}]), "V-276");
-    server.finish_well();
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! about HTTP itself uses [`Client::ask`].
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -27,6 +28,8 @@ pub(crate) struct Client {
     headers: HeaderMap,
     /// What the server gave: the session and the revision, as the headers that say them.
     given: Arc<Mutex<HeaderMap>>,
+    /// Whether the session was ended.
+    ended: Arc<AtomicBool>,
     messages: Sender<Incoming>,
     /// Everything that came, bodies and headers, for the rules about secrets.
     kept: Arc<Mutex<Vec<u8>>>,
@@ -61,7 +64,7 @@ impl Client {
             builder = builder.tls_certs_only([root]);
         }
         let http = builder.build().expect("a client");
-        Self { http, url: url.to_owned(), headers, given: Arc::default(), messages, kept }
+        Self { http, url: url.to_owned(), headers, given: Arc::default(), ended: Arc::default(), messages, kept }
     }
 
     /// The endpoint.
@@ -90,7 +93,7 @@ impl Client {
     /// Ends the session, where there is one, and gives the status.
     pub(crate) fn end(&self) -> Option<u16> {
         let begun = self.given.lock().expect("given").contains_key(SESSION);
-        begun.then(|| self.ask("DELETE", "", &Value::Null, "").status)
+        (begun && !self.ended.load(Ordering::SeqCst)).then(|| self.ask("DELETE", "", &Value::Null, "").status)
     }
 
     /// A request of any kind: `path` is one of the server (empty: its endpoint) or a whole URL; `headers` are set on top
@@ -111,7 +114,7 @@ impl Client {
             }
         }
         let (client, what) = (self.clone(), format!("the answer to {method} {url}"));
-        wait(&what, async move {
+        let reply = wait(&what, async move {
             let response = client.http.execute(request).await.expect("an answer");
             client.keep_head(&response);
             let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -123,7 +126,11 @@ impl Client {
                 client.body(response).await
             };
             Reply { status, headers, text }
-        })
+        });
+        if method == "DELETE" && reply.status < 300 {
+            self.ended.store(true, Ordering::SeqCst);
+        }
+        reply
     }
 
     fn request(&self, method: Method, url: &str) -> RequestBuilder {

@@ -17,5 +17,6 @@ mod rules;
 mod server;
 mod sessions;
 mod stream;
+mod streamable_http;
 mod tables;
 mod vectors;

@@ -4,7 +4,7 @@ use acp_protocol::setup::{SchemaPlace, validate};
 use serde_json::{Value, json};
 
 use crate::rules::regex;
-use crate::server::{Server, Setup};
+use crate::server::{Server, Setup, Transport};
 
 fn tools(server: &mut Server) -> Vec<Value> {
     let answer = server.request("tools/list", json!({}));
@@ -15,34 +15,41 @@ const VARIANTS: [&str; 8] = ["toy", "paid", "multi", "cat", "cat0", "nores", "no
 
 #[test]
 fn v_012_patterns_of_links_compile() {
-    let mut server = Setup::toy("V-012 [S-8.11-01]").start();
-    let mut seen = 0;
-    for tool in tools(&mut server) {
-        for (name, property) in tool["inputSchema"]["properties"].as_object().into_iter().flatten() {
-            let Some(patterns) = property.get("x-acp-url") else { continue };
-            let patterns = patterns.as_array().cloned().unwrap_or_else(|| vec![patterns.clone()]);
-            assert!(!patterns.is_empty(), "V-012: {name} has no pattern");
-            for pattern in patterns {
-                regex(&format!("(?i){}", pattern.as_str().expect("V-012: a pattern is a text")));
-                seen += 1;
+    for transport in Transport::BOTH {
+        let mut server = Setup::toy("V-012 [S-8.11-01]").over(transport).start();
+        let mut seen = 0;
+        for tool in tools(&mut server) {
+            for (name, property) in tool["inputSchema"]["properties"].as_object().into_iter().flatten() {
+                let Some(patterns) = property.get("x-acp-url") else { continue };
+                let patterns = patterns.as_array().cloned().unwrap_or_else(|| vec![patterns.clone()]);
+                assert!(!patterns.is_empty(), "V-012: {name} has no pattern");
+                for pattern in patterns {
+                    regex(&format!("(?i){}", pattern.as_str().expect("V-012: a pattern is a text")));
+                    seen += 1;
+                }
             }
         }
+        assert_eq!(seen, 1, "V-012: rows.link has a pattern");
+        server.finish_well();
     }
-    assert_eq!(seen, 1, "V-012: rows.link has a pattern");
-    server.finish_well();
 }
 
 #[test]
 fn v_016_setup_schemas_are_valid() {
-    for variant in VARIANTS {
-        let server = Setup::toy("V-016 [S-5.5.1-01..05, S-5.5.2-01..03]").arguments(&["--variant", variant]).start();
-        let capability = &server.hello.json["result"]["capabilities"]["experimental"]["acp"];
-        let credentials = validate(&capability["credentials_schema"], SchemaPlace::Credentials);
-        let config = validate(&capability["config_schema"], SchemaPlace::Config);
-        assert_eq!((credentials, config), (Vec::<String>::new(), Vec::new()), "V-016: {variant}");
-        let none = json!({"type": "object", "properties": {}});
-        assert_eq!(capability["credentials_schema"] == none, variant == "nocred", "V-016: {variant}");
-        server.finish_well();
+    for transport in Transport::BOTH {
+        for variant in VARIANTS {
+            let server = Setup::toy("V-016 [S-5.5.1-01..05, S-5.5.2-01..03, S-A-07]")
+                .arguments(&["--variant", variant])
+                .over(transport)
+                .start();
+            let capability = &server.hello.json["result"]["capabilities"]["experimental"]["acp"];
+            let credentials = validate(&capability["credentials_schema"], SchemaPlace::Credentials);
+            let config = validate(&capability["config_schema"], SchemaPlace::Config);
+            assert_eq!((credentials, config), (Vec::<String>::new(), Vec::new()), "V-016: {variant}");
+            let none = json!({"type": "object", "properties": {}});
+            assert_eq!(capability["credentials_schema"] == none, variant == "nocred", "V-016: {variant}");
+            server.finish_well();
+        }
     }
 }
 
@@ -69,23 +76,25 @@ fn schemas_are_portable(variant: &str) {
 
 #[test]
 fn v_018_every_text_is_english() {
-    let mut server = Setup::toy("V-018 [S-5.5.0-01]").start();
-    let mut texts = vec![server.hello.text.clone()];
-    texts.push(server.request("tools/list", json!({})).text);
-    texts.push(server.call("autocontext_data", json!({}), Value::Null).text);
-    for kind in ["untyped", "401", "403auth", "403perm", "404", "429", "500", "echo", "panic"] {
-        texts.push(server.call("boom", json!({"kind": kind}), Value::Null).text);
+    for transport in Transport::BOTH {
+        let mut server = Setup::toy("V-018 [S-5.5.0-01]").over(transport).start();
+        let mut texts = vec![server.hello.text.clone()];
+        texts.push(server.request("tools/list", json!({})).text);
+        texts.push(server.call("autocontext_data", json!({}), Value::Null).text);
+        for kind in ["untyped", "401", "403auth", "403perm", "404", "429", "500", "echo", "panic"] {
+            texts.push(server.call("boom", json!({"kind": kind}), Value::Null).text);
+        }
+        texts.push(server.call("rows", json!({"n": 1}), Value::Null).text);
+        texts.push(server.call("autocontext", json!({}), Value::Null).text);
+        texts.push(server.request("acp/configure", json!({"row_limit": -1})).text);
+        let foreign = regex(r"(?i)\b(el|los|las|una|para|por|con|del|este|datos|der|die|und|les|avec)\b");
+        for text in texts {
+            let letters = text.chars().find(|mark| !mark.is_ascii() && mark.is_alphabetic());
+            assert_eq!(letters, None, "V-018: {text}");
+            assert!(!foreign.is_match(&text), "V-018: {text}");
+        }
+        server.finish_well();
     }
-    texts.push(server.call("rows", json!({"n": 1}), Value::Null).text);
-    texts.push(server.call("autocontext", json!({}), Value::Null).text);
-    texts.push(server.request("acp/configure", json!({"row_limit": -1})).text);
-    let foreign = regex(r"(?i)\b(el|los|las|una|para|por|con|del|este|datos|der|die|und|les|avec)\b");
-    for text in texts {
-        let letters = text.chars().find(|mark| !mark.is_ascii() && mark.is_alphabetic());
-        assert_eq!(letters, None, "V-018: {text}");
-        assert!(!foreign.is_match(&text), "V-018: {text}");
-    }
-    server.finish_well();
 }
 
 /// A client that is not told assumes the worst, and one that is told a lie lets a model write.

@@ -77,11 +77,15 @@ pub(crate) fn check(line: &str, server: &str, tool: &str, several: bool) -> Chec
     let raw: Value = serde_json::from_str(line).map_err(|error| format!("G0 [S-A-01]: {error}"))?;
     let CallResult { content, meta: Meta { acp }, is_error, structured_content } = parsed.result;
     let model = content.first().filter(|first| first.content_type == "text").map(|first| first.text.as_str());
-    let model = model.ok_or("G0 [S-8-01]: content[0] is not text")?;
+    let model = model.ok_or("G0 [S-2-05, S-8-01]: content[0] is not text")?;
     ensure(structured_content.is_none(), || "AMB-51: there is structuredContent".to_owned())?;
+    let text: Value = serde_json::from_str(model).map_err(|error| format!("G0 [S-8-02]: {error}"))?;
+    ensure(["system_info", "system_data", "_meta"].iter().all(|key| text.get(key).is_none()), || {
+        "G0 [S-2.1-02]: the model sees what is for the host".to_owned()
+    })?;
     check_info(&acp, &raw, server, tool)?;
     let error = acp.error.is_some();
-    ensure(error == is_error, || "G1 [S-12.1-02]: isError and _meta.acp.error differ".to_owned())?;
+    ensure(error == is_error, || "G1 [S-2-08, S-12.1-02]: isError and _meta.acp.error differ".to_owned())?;
     match acp.kind {
         ResultKind::Error => check_error(model, &acp),
         ResultKind::Extraction
@@ -107,7 +111,7 @@ fn check_info(acp: &ResultMeta, raw: &Value, server: &str, tool: &str) -> Checke
     let info = &acp.system_info;
     let fields = &raw["result"]["_meta"]["acp"]["system_info"];
     for name in SYSTEM_INFO {
-        ensure(fields.get(name).is_some(), || format!("G0 [S-8.4-01]: system_info has no {name}"))?;
+        ensure(fields.get(name).is_some(), || format!("G0 [S-5.3-04, S-8.4-01, S-A-02]: system_info has no {name}"))?;
     }
     ensure(acp.version == "1.0" && info.acp_version == "1.0", || "G0 [S-8-04]: not version 1.0".to_owned())?;
     ensure(acp.kind == info.kind, || "G0 [S-8.1-02]: the two kinds differ".to_owned())?;
@@ -124,7 +128,7 @@ fn check_error(model: &str, acp: &ResultMeta) -> Checked {
     struct Model {
         error: ErrorPayload,
     }
-    let Model { error } = serde_json::from_str(model).map_err(|error| format!("G1 [S-8.3-04]: {error}"))?;
+    let Model { error } = serde_json::from_str(model).map_err(|error| format!("G1 [S-8.3-04, S-A-04]: {error}"))?;
     ensure(acp.error.as_ref() == Some(&error), || "G1 [S-12.1-03]: the two copies differ".to_owned())?;
     ensure(acp.system_data.is_none(), || "G1 [S-12.1-02]: system_data in an error".to_owned())?;
     let known = ErrorCode::from_code(error.code).map(ErrorCode::name);
@@ -135,7 +139,7 @@ fn check_error(model: &str, acp: &ResultMeta) -> Checked {
 }
 
 fn check_other(kind: ResultKind, model: &str) -> Checked {
-    let problem = |error: serde_json::Error| format!("G0 [S-8.3-01]: {error}");
+    let problem = |error: serde_json::Error| format!("G0 [S-8.3-01, S-8.3-02]: {error}");
     match kind {
         ResultKind::AutocontextData => {
             serde_json::from_str::<Vec<BlockDescriptor>>(model).map_err(problem)?;
@@ -167,9 +171,14 @@ fn check_extraction(model: &str, info: &SystemInfo, data: Option<&SystemData>) -
         serde_json::from_str(model).map_err(|error| format!("G2 [S-8.2-01]: {error}"))?;
     let returned = model.rows.len() as u64;
     ensure(model.returned_rows == returned && returned <= u64::from(info.row_limit), || {
-        format!("G2 [S-5-02]: {returned} rows, returned_rows {}, row_limit {}", model.returned_rows, info.row_limit)
+        format!(
+            "G2 [S-5-02, S-8.2-06]: {returned} rows, returned_rows {}, row_limit {}",
+            model.returned_rows, info.row_limit
+        )
     })?;
-    ensure(model.truncated == (model.returned_rows < model.total_rows), || "G2 [S-8.2-05]: truncated".to_owned())?;
+    ensure(model.truncated == (model.returned_rows < model.total_rows), || {
+        "G2 [S-8.2-05, S-8.2-07]: truncated".to_owned()
+    })?;
     let same = info.total_rows == Some(model.total_rows)
         && info.returned_rows == Some(returned)
         && info.truncated == Some(model.truncated);
@@ -193,7 +202,7 @@ fn check_data(data: &SystemData, model: &ExtractionModelResponse) -> Checked {
     ensure(names == model.columns, || "G2 [S-8.5-04]: headers and columns differ".to_owned())?;
     let inline = matches!((data.format, &data.table, &data.table_uri), (DataFormat::Inline, Some(_), None));
     let file = matches!((data.format, &data.table, &data.table_uri), (DataFormat::File, None, Some(_)));
-    ensure(inline || file, || "G2 [S-8.5-01/02]: format does not say where the table is".to_owned())?;
+    ensure(inline || file, || "G2 [S-8-06, S-8.5-01/02]: format does not say where the table is".to_owned())?;
     let table = table_text(data)?;
     let rows: Vec<&RawValue> = serde_json::from_str(&table).map_err(|error| format!("G2 [S-8.5-06]: {error}"))?;
     ensure(rows.len() as u64 == data.row_count, || format!("G2 [S-8.5-03]: the table has {} rows", rows.len()))?;
@@ -343,7 +352,7 @@ fn check_several(data: &SystemData, model: &MultiTableModelResponse, row_limit: 
         let shown = &model.tables[&entry.name];
         let text = text_at(entry.table.as_deref(), entry.table_uri.as_deref())?;
         ensure((entry.format == TableFormat::Inline) == entry.table.is_some(), || {
-            format!("G2 [S-8.5-01/02]: {} is not where its format says", entry.name)
+            format!("G2 [S-8.5-01/02, S-A-05]: {} is not where its format says", entry.name)
         })?;
         let rows: Vec<Box<RawValue>> =
             serde_json::from_str(&text).map_err(|error| format!("G2 [S-8.5-06]: {error}"))?;
@@ -460,7 +469,7 @@ fn check_row(row: &str, names: &BTreeSet<&str>, headers: Option<&[Header]>) -> C
     let cells: std::collections::BTreeMap<String, &RawValue> =
         serde_json::from_str(row).map_err(|error| format!("G2 [S-8.5-05]: {error}"))?;
     ensure(cells.len() == names.len() && cells.keys().all(|name| names.contains(name.as_str())), || {
-        format!("G2 [S-8.5-05]: the row has other keys than the columns: {row}")
+        format!("G2 [S-8.2-09, S-8.5-05]: the row has other keys than the columns: {row}")
     })?;
     for header in headers.into_iter().flatten() {
         let cell = cells[&header.name].get();
@@ -628,6 +637,7 @@ mod tests {
             ("model/rows", json!([{"a": 1}, {"a": 2}])),
             ("/content/0/type", json!("image")),
             ("/content/0/text", json!("no JSON")),
+            ("/content/0/text", json!("{\"system_info\":{}}")),
             ("/_meta/acp/version", json!("2.0")),
             ("/_meta/acp/kind", json!("info")),
             ("/_meta/acp/system_info/kind", json!("info")),

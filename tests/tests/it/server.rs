@@ -20,8 +20,8 @@ use tempfile::TempDir;
 use crate::http::{Client, Reply};
 use crate::process::{Output, Process, Started};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long anything may take. Builds beside a test slow it down.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client that knows ACP and keeps the data.
 pub(crate) fn acp_client() -> Value {
@@ -44,6 +44,19 @@ pub(crate) enum Transport {
     Stdio,
     /// Streamable HTTP on a free port of this machine.
     Http,
+}
+
+impl Transport {
+    /// For tests of what does not depend on it.
+    pub(crate) const BOTH: [Self; 2] = [Self::Stdio, Self::Http];
+
+    /// Its name in vectors and reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+        }
+    }
 }
 
 /// How to start a server, and what its client says about itself.
@@ -199,6 +212,11 @@ impl Message {
         self.json.get("method").is_none() && self.json.get("id") == Some(id)
     }
 
+    /// Whether HTTP refused a message that has no answer, such as a notification or a host's answer.
+    fn is_refusal(&self) -> bool {
+        self.status.is_some_and(|status| status >= 400) && self.json.get("id").is_none_or(Value::is_null)
+    }
+
     /// Whether the server wants something of the client.
     pub(crate) fn is_request(&self) -> bool {
         self.json.get("method").is_some() && self.json.get("id").is_some()
@@ -229,6 +247,7 @@ impl Server {
                 arguments.extend(flags);
             }
         }
+        note(setup.transport);
         let Started { process, stdin, lines, listening } =
             Process::start(&setup.program, &arguments, &setup.variables, root);
         let process = Arc::new(process);
@@ -304,6 +323,18 @@ impl Server {
     /// The folder of the session.
     pub(crate) fn root(&self) -> &Path {
         self.process.root.path()
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Where it listens, as host and port.
+    pub(crate) fn address(&self) -> &str {
+        let Wire::Http(client, _) = &self.wire else { panic!("{}: this is about HTTP", self.title()) };
+        let url = client.url();
+        url.split('/').nth(2).unwrap_or(url)
     }
 
     /// Writes bytes as they are; over HTTP they are the body of a POST.
@@ -393,6 +424,16 @@ impl Server {
     /// The next message that nobody waited for, if it comes soon.
     pub(crate) fn next_within(&mut self, time: Duration) -> Option<Message> {
         self.unclaimed.pop_front().or_else(|| self.receive(Instant::now() + time).ok())
+    }
+
+    /// Takes what HTTP refused of what was sent so far and has no answer, and gives their number.
+    pub(crate) fn refusals(&mut self) -> usize {
+        while let Ok(message) = self.receive(Instant::now()) {
+            self.unclaimed.push_back(message);
+        }
+        let before = self.unclaimed.len();
+        self.unclaimed.retain(|message| !message.is_refusal());
+        before - self.unclaimed.len()
     }
 
     /// Waits for a message.
@@ -520,6 +561,23 @@ impl Server {
         let ended = self.finish_well();
         Self::start(setup, ended.root)
     }
+}
+
+/// Writes down over what a test starts a server, for who collects that (see `ACP_VECTOR_RESULTS` in `vectors.rs`).
+fn note(transport: Transport) {
+    let test = std::thread::current().name().map(str::to_owned);
+    if let Some(test) = test.filter(|name| name.contains("::")) {
+        write_down(&json!({"test": test, "transport": transport.name()}));
+    }
+}
+
+/// Adds a line to the file that `ACP_VECTOR_RESULTS` names.
+pub(crate) fn write_down(note: &Value) {
+    let Some(path) = std::env::var_os("ACP_VECTOR_RESULTS") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    // One write, so that processes don't mix their lines.
+    let line = format!("{note}\n");
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of ACP_VECTOR_RESULTS");
 }
 
 /// Makes a certificate for this machine; gives it as PEM, and the flags that name its files.

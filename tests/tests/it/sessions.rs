@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, Setup};
+use crate::server::{Server, Setup, Transport};
 
 const QUIET: Duration = Duration::from_millis(700);
 
@@ -28,54 +28,59 @@ fn begin_slow(server: &mut Server, seconds: f64, token: &Value) -> Value {
 
 #[test]
 fn v_352_configuration_lives_as_long_as_the_process() {
-    let mut server = Setup::toy("V-352 [S-3.2-04]").start();
-    let limit = |server: &mut Server| {
-        server.request("acp/configure", json!({})).json["result"]["effective"]["row_limit"].clone()
-    };
-    server.request("acp/configure", json!({"row_limit": 9}));
-    for _ in 0..100 {
-        let answer = server.call("peek", json!({}), Value::Null);
-        assert_eq!(answer.json["result"]["_meta"]["acp"]["system_info"]["row_limit"], 9, "V-352");
+    for transport in Transport::BOTH {
+        let mut server = Setup::toy("V-352 [S-3.2-04]").over(transport).start();
+        let limit = |server: &mut Server| {
+            server.request("acp/configure", json!({})).json["result"]["effective"]["row_limit"].clone()
+        };
+        server.request("acp/configure", json!({"row_limit": 9}));
+        for _ in 0..100 {
+            let answer = server.call("peek", json!({}), Value::Null);
+            assert_eq!(answer.json["result"]["_meta"]["acp"]["system_info"]["row_limit"], 9, "V-352");
+        }
+        assert_eq!(limit(&mut server), 9, "V-352");
+        let mut server = server.restart(|setup| setup);
+        assert_eq!(limit(&mut server), 25, "V-352");
+        server.finish_well();
     }
-    assert_eq!(limit(&mut server), 9, "V-352");
-    let mut server = server.restart(|setup| setup);
-    assert_eq!(limit(&mut server), 25, "V-352");
-    server.finish_well();
 }
 
 #[test]
 fn v_370_calls_in_flight_do_not_mix() {
-    let mut server = Setup::toy("V-370 [S-X-11, S-3.3-04]").start();
-    let calls: Vec<Value> = (0..20)
-        .map(|place: u64| {
-            let credentials = key(if place.is_multiple_of(2) { "KEY-A-CANARY-1" } else { "KEY-B-CANARY-2" });
-            let meta = json!({"call_id": format!("c{place}"), "row_limit": place, "credentials": credentials});
-            server.begin_call("rows", &json!({"resource_id": "acc_7", "n": 100 + place}), &meta)
-        })
-        .collect();
-    for (place, id) in calls.iter().enumerate() {
-        let answer = server.answer_of_call(id, "rows").json;
-        let acp = &answer["result"]["_meta"]["acp"];
-        assert_eq!(acp["system_info"]["row_limit"], place, "V-370");
-        assert_eq!(acp["system_info"]["returned_rows"], place, "V-370");
-        assert_eq!(acp["system_data"]["row_count"], 100 + place, "V-370");
+    for transport in Transport::BOTH {
+        let mut server = Setup::toy("V-370 [S-X-11, S-3.3-04]").over(transport).start();
+        let calls: Vec<Value> = (0..20)
+            .map(|place: u64| {
+                let credentials = key(if place.is_multiple_of(2) { "KEY-A-CANARY-1" } else { "KEY-B-CANARY-2" });
+                let meta = json!({"call_id": format!("c{place}"), "row_limit": place, "credentials": credentials});
+                server.begin_call("rows", &json!({"resource_id": "acc_7", "n": 100 + place}), &meta)
+            })
+            .collect();
+        for (place, id) in calls.iter().enumerate() {
+            let answer = server.answer_of_call(id, "rows").json;
+            let acp = &answer["result"]["_meta"]["acp"];
+            assert_eq!(acp["system_info"]["row_limit"], place, "V-370");
+            assert_eq!(acp["system_info"]["returned_rows"], place, "V-370");
+            assert_eq!(acp["system_data"]["row_count"], 100 + place, "V-370");
+        }
+        let lists: Vec<(Value, u64)> = (0..20)
+            .map(|place: u64| {
+                let (name, total) =
+                    if place.is_multiple_of(2) { ("KEY-A-CANARY-1", 142) } else { ("KEY-B-CANARY-2", 3) };
+                (server.begin_call("autocontext", &json!({}), &json!({"credentials": key(name)})), total)
+            })
+            .collect();
+        for (id, total) in lists {
+            let answer = server.answer_of_call(&id, "autocontext").json;
+            let text = answer["result"]["content"][0]["text"].as_str().expect("text");
+            let model: Value = serde_json::from_str(text).expect("JSON");
+            assert_eq!(model["total_available"], total, "V-370 [S-10.1-05]");
+        }
+        let peek = server.call("peek", json!({}), Value::Null).json;
+        let text = peek["result"]["content"][0]["text"].as_str().expect("text");
+        assert!(text.contains("\"list\":2"), "[S-6.3-07] one listing for each key, also at once: {text}");
+        server.finish_well();
     }
-    let lists: Vec<(Value, u64)> = (0..20)
-        .map(|place: u64| {
-            let (name, total) = if place.is_multiple_of(2) { ("KEY-A-CANARY-1", 142) } else { ("KEY-B-CANARY-2", 3) };
-            (server.begin_call("autocontext", &json!({}), &json!({"credentials": key(name)})), total)
-        })
-        .collect();
-    for (id, total) in lists {
-        let answer = server.answer_of_call(&id, "autocontext").json;
-        let text = answer["result"]["content"][0]["text"].as_str().expect("text");
-        let model: Value = serde_json::from_str(text).expect("JSON");
-        assert_eq!(model["total_available"], total, "V-370 [S-10.1-05]");
-    }
-    let peek = server.call("peek", json!({}), Value::Null).json;
-    let text = peek["result"]["content"][0]["text"].as_str().expect("text");
-    assert!(text.contains("\"list\":2"), "[S-6.3-07] one listing for each key, also at once: {text}");
-    server.finish_well();
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! A vector begins with its id, the requirements it covers and a sentence. Lines at the margin set it up or send
 //! something; indented lines say what must hold of the answer. A vector is a session of its own.
 //!
-//! Every vector runs over stdio and over HTTP. `only stdio WHY` or `only http WHY` says that it is about one of them, and
-//! a line that begins with `stdio: ` or `http: ` counts over that one alone.
+//! Every vector runs over stdio and over HTTP (S-2-02). `only stdio WHY` or `only http WHY` says that it is about one of them, and
+//! a line that begins with `stdio: ` or `http: ` counts over that one alone, as do the indented lines below it.
 //!
 //! Setup: `client C0|C1|CN|CM|CH|CA|{…}` (default C1), `toy FLAG VALUE`, `env NAME=VALUE` (`$ROOT` is the session's
 //! folder), `unset NAME`, `header NAME VALUE` (of every request over HTTP), `by-hand` (no handshake).
@@ -18,12 +18,12 @@
 //!
 //! Expectations: `error CODE|CODE` (a tool error), `rpc-error CODE` (a JSON-RPC error), or `PATH OPERATOR VALUE`.
 //! Without an error expectation the answer must be a success. Paths start at `MR`, `SI`, `SD`, `eff`, `cap`, `err`,
-//! `result`, `id`, `line`, `status` and `header.NAME` (of HTTP), `asked` (what the host was asked in this step),
+//! `result`, `id`, `line`, `status` and `header.NAME` (of HTTP), `asked` (what the host was asked in this step), `refused`
+//! (how many answers of the host HTTP refused with a status; unless it is expected there must be none),
 //! `tool.NAME`, `files.FOLDER`, or at the exact texts `table` and `rows`; `*` is every item.
 //! `-> name` keeps a value as `$name` for the lines below.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use crate::host::Host;
 use crate::http::Reply;
 use crate::rules;
-use crate::server::{Message, Server, Setup, Transport, acp_client, call_params, clip};
+use crate::server::{Message, Server, Setup, Transport, acp_client, call_params, clip, write_down};
 
 macro_rules! sections {
     ($($name:ident)*) => {
@@ -82,7 +82,7 @@ fn run_all(text: &str, transport: Transport) {
             scope.spawn(|| {
                 while let Some(vector) = vectors.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = vector.run_caught();
-                    note(vector, transport, outcome.is_ok());
+                    write_down(&json!({"vector": vector.id(), "transport": transport.name(), "pass": outcome.is_ok()}));
                     if let Err(failure) = outcome {
                         failures.lock().expect("failures").push(failure);
                     }
@@ -93,15 +93,6 @@ fn run_all(text: &str, transport: Transport) {
     let mut failures = failures.into_inner().expect("failures");
     failures.sort();
     assert!(failures.is_empty(), "{} of {} vectors fail:\n\n{}", failures.len(), vectors.len(), failures.join("\n\n"));
-}
-
-/// Writes down how a vector went, for who collects that.
-fn note(vector: &Vector, transport: Transport, pass: bool) {
-    let Some(path) = std::env::var_os("ACP_VECTOR_RESULTS") else { return };
-    let transport = format!("{transport:?}").to_lowercase();
-    let line = format!("{}\n", json!({"vector": vector.id(), "transport": transport, "pass": pass}));
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of ACP_VECTOR_RESULTS");
 }
 
 struct Vector {
@@ -121,6 +112,8 @@ struct Step {
 /// The vectors as they are over one transport.
 fn parse(text: &str, transport: Transport) -> Vec<Vector> {
     let mut vectors: Vec<Vector> = Vec::new();
+    // Whether the last line at the margin is one of the other transport.
+    let mut elsewhere = false;
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         if rules::regex(r"^[A-Z]+-\d+[a-z]? \[").is_match(line) {
             let setup = Setup::toy(line).over(transport);
@@ -128,16 +121,18 @@ fn parse(text: &str, transport: Transport) -> Vec<Vector> {
             continue;
         }
         let vector = vectors.last_mut().unwrap_or_else(|| panic!("a line before the first vector: {line}"));
-        let (margin, text) = line.strip_prefix("  ").map_or(("", line), |text| ("  ", text.trim()));
-        let text = match (text.strip_prefix("stdio: "), text.strip_prefix("http: ")) {
-            (Some(text), _) if transport == Transport::Stdio => text,
-            (_, Some(text)) if transport == Transport::Http => text,
-            (None, None) => text,
-            _ => continue,
+        let (indented, text) = line.strip_prefix("  ").map_or((false, line), |text| (true, text.trim()));
+        let (other, text) = match (text.strip_prefix("stdio: "), text.strip_prefix("http: ")) {
+            (Some(text), _) => (transport != Transport::Stdio, text),
+            (_, Some(text)) => (transport != Transport::Http, text),
+            _ => (false, text),
         };
-        if margin.is_empty() {
-            vector.line(text);
-        } else {
+        if !indented {
+            elsewhere = other;
+            if !other {
+                vector.line(text);
+            }
+        } else if !other && !elsewhere {
             let step = vector.steps.last_mut().unwrap_or_else(|| panic!("{}: nothing was sent", vector.title));
             step.expected.push(text.to_owned());
         }
@@ -294,13 +289,14 @@ impl Session {
             _ => {}
         }
         self.host.asked.clear();
+        self.host.refused = 0;
         let answer = match word {
             "http" => Answer::of_http(ask(server, rest)?),
-            _ => {
-                let message = send(server, &mut self.host, word, rest)?;
-                Answer::new(message, self.host.asked.clone())
-            }
+            _ => Answer::new(send(server, &mut self.host, word, rest)?, &self.host),
         };
+        if answer.refused > 0 && !step.expected.iter().any(|line| line.starts_with("refused ")) {
+            return Err(format!("an answer of the host was refused\n  in: {}", clip(&answer.message.text)));
+        }
         answer.is_as_announced(&step.expected)?;
         for expected in &step.expected {
             let filled = self.fill(expected);
@@ -419,6 +415,8 @@ struct Answer {
     model: Value,
     /// What the host was asked meanwhile.
     asked: Vec<Value>,
+    /// How many answers of the host HTTP refused.
+    refused: usize,
     /// Headers, where a step is about HTTP.
     headers: BTreeMap<String, String>,
 }
@@ -429,13 +427,14 @@ impl Answer {
         let message = Message { text: reply.text, json, status: Some(reply.status) };
         let text = |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = reply.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        Self { headers, ..Self::new(message, Vec::new()) }
+        Self { headers, ..Self::new(message, &Host::default()) }
     }
 
-    fn new(message: Message, asked: Vec<Value>) -> Self {
+    fn new(message: Message, host: &Host) -> Self {
         let text = message.json.pointer("/result/content/0/text").and_then(Value::as_str);
         let model = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        Self { message, model, asked, headers: BTreeMap::new() }
+        let asked = host.asked.clone();
+        Self { message, model, asked, refused: host.refused, headers: BTreeMap::new() }
     }
 
     /// Whether it is the error that is expected, or a success where none is.
@@ -474,6 +473,7 @@ impl Answer {
             "err" => (at("/error").or_else(|| at("/result/_meta/acp/error")), rest),
             "result" | "id" | "error" => (json.get(start).cloned(), rest),
             "asked" => (Some(json!(self.asked)), rest),
+            "refused" => (Some(json!(self.refused)), rest),
             "status" => (self.message.status.map(|status| json!(status)), rest),
             "header" => (self.headers.get(rest).map(|value| json!(value)), ""),
             "line" => (Some(json!(self.message.text)), rest),

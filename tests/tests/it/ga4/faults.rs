@@ -730,6 +730,20 @@ fn failures_of_the_token_endpoint_are_told_apart() {
     assert!(wrong.is_empty(), "{} problems:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// V-354, S-5.5.5-03: what a host stored of a person's login long ago still works, with one renewal.
+#[test]
+fn a_person_whose_token_is_old_is_renewed() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let (arguments, mut person) = (report(&google), google.credentials("oauth"));
+    person["access_token"] = json!("ended-long-ago");
+    person["expiry_date"] = json!(1_600_000_000_000_u64);
+    ga4.report_as(&person, &arguments).ok();
+    assert_eq!(google.asked("/token").len(), 1);
+    ga4.report_as(&person, &arguments).ok();
+    assert_eq!(google.asked("/token").len(), 1, "the new one is kept");
+}
+
 /// A person whose token was revoked between two calls, with a refresh that no longer works either.
 #[test]
 fn a_refused_refresh_in_the_middle_names_the_person() {

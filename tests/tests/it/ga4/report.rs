@@ -150,6 +150,7 @@ fn a_property_may_be_written_in_every_usual_way() {
     assert_eq!(answer.info()["resource_id"], other, "an argument wins over the default");
 }
 
+/// S-8.9-05: the day of a row is a date, whatever Google sends.
 #[test]
 fn columns_have_googles_meaning_as_types() {
     let google = Google::start();
@@ -822,6 +823,7 @@ fn block<'a>(model: &'a Value, id: &str) -> &'a Value {
     &found.unwrap_or_else(|| panic!("no block {id}"))["data"]
 }
 
+/// S-7.3-11: and no more than that.
 #[test]
 fn all_twelve_blocks_say_what_a_model_needs() {
     let google = Google::start();

@@ -79,6 +79,7 @@ fn report() -> Value {
     json!({"metrics": ["sessions"], "dimensions": ["date"]})
 }
 
+/// S-10.1-04, S-10.2-01: a service account and a person.
 #[test]
 fn good_credentials_leave_no_trace() {
     let google = Google::start();
