@@ -148,6 +148,11 @@ fn size(text: &str) -> (usize, usize) {
     (values, deepest)
 }
 
+/// How deep a JSON text is nested.
+pub(crate) fn nesting(text: &str) -> usize {
+    size(text).1
+}
+
 impl Envelope {
     /// Reads a message without looking at its params.
     pub(crate) fn read(text: &[u8]) -> Result<Self, Refusal> {

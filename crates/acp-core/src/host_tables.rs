@@ -1,24 +1,33 @@
 //! Tables of the host: `acp/read_table`, by which a tool gets rows that the model only names (8.8).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use acp_protocol::METHOD_READ_TABLE;
 use acp_protocol::error::ErrorCode;
 use acp_protocol::result::{Header, TableFormat};
 use acp_protocol::session::ReadTableParams;
-use acp_protocol::{JsonObject, METHOD_READ_TABLE};
 use rmcp::model::{CancelledNotificationParam, ClientResult, CustomRequest, RequestId, ServerRequest};
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use rmcp::{Peer, RoleServer};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use crate::cell::{whole_characters, write_escaped};
+use crate::envelope::nesting;
 use crate::error::{Error, Result};
+use crate::table::fields;
+
+/// Nested levels of a row in a file; a row in a message has the bound of the message.
+const MAX_ROW_DEPTH: usize = 100;
 
 /// The way to the host, for the length of one call.
 pub(crate) struct Host {
@@ -67,8 +76,61 @@ pub struct HostTable {
 
 #[derive(Debug)]
 enum Rows {
-    Inline(Vec<JsonObject>),
+    /// The text of the table, and where in it each row is.
+    Inline(String, Vec<Range<usize>>),
     File(HostFile),
+}
+
+/// One row of a host's table. Cells are the JSON text that the host wrote, so that no digit is lost.
+#[derive(Debug)]
+pub struct HostRow<'a> {
+    cells: Vec<(Cow<'a, str>, &'a str)>,
+}
+
+impl<'a> HostRow<'a> {
+    /// A row with all columns in their order, and then the rest. A column that the host left out is `null`.
+    fn read(row: &'a str, headers: &[Header]) -> Result<Self> {
+        let mut found = fields(row).map_err(|_| malformed("a row is not an object"))?;
+        let mut cells = Vec::with_capacity(headers.len().max(found.len()));
+        for header in headers {
+            // Rows mostly have the order of the headers.
+            let place = found.iter().position(|(name, _)| **name == header.name);
+            cells.push(match place {
+                Some(place) => {
+                    let (name, value) = found.remove(place);
+                    (name, value.get())
+                }
+                None => (Cow::Owned(header.name.clone()), "null"),
+            });
+        }
+        cells.extend(found.into_iter().map(|(name, value)| (name, value.get())));
+        let mut names = HashSet::new();
+        match cells.iter().all(|(name, _)| names.insert(name)) {
+            true => Ok(Self { cells }),
+            false => Err(malformed("a row has a column twice")),
+        }
+    }
+
+    /// The name and the JSON text of every cell: the columns in the order of the headers, then whatever else there is.
+    pub fn cells(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.cells.iter().map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// The row as a JSON object.
+    pub fn to_json(&self) -> String {
+        let mut row = vec![b'{'];
+        for (name, value) in self.cells() {
+            if row.len() > 1 {
+                row.push(b',');
+            }
+            write_escaped(&mut row, name);
+            row.push(b':');
+            row.extend(value.as_bytes());
+        }
+        row.push(b'}');
+        // Made of texts.
+        String::from_utf8(row).unwrap_or_default()
+    }
 }
 
 /// A file of the host. One that lies in `ACP_TMP_DIR` was written for us, and goes when it was read or is not needed.
@@ -93,8 +155,47 @@ struct Reply {
     #[serde(default)]
     row_count: Option<u64>,
     headers: Vec<Header>,
+    /// The text of the table: see [`keep_text`].
     #[serde(default)]
-    table: Option<Vec<JsonObject>>,
+    table: Option<String>,
+}
+
+/// The answer of a host in which the table is a string that holds its text. MCP's library reads an answer into a tree of
+/// values, in which a table takes many times its size and long numbers lose digits. `None` for any other message.
+pub(crate) fn keep_text(answer: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        result: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    struct Outcome<'a> {
+        #[serde(borrow)]
+        table: &'a RawValue,
+    }
+    let answer = std::str::from_utf8(answer).ok()?;
+    let result = serde_json::from_str::<Answer<'_>>(answer).ok()?.result.get();
+    let table = serde_json::from_str::<Outcome<'_>>(result).ok().filter(|_| result.starts_with('{'))?.table.get();
+    let begin = table.as_ptr() as usize - answer.as_ptr() as usize;
+    let mut kept = Vec::with_capacity(answer.len() + answer.len() / 8);
+    kept.extend(&answer.as_bytes()[..begin]);
+    match table.starts_with('[') {
+        true => write_escaped(&mut kept, &whole_characters(table)),
+        // What else a host may write there is no table.
+        false => kept.extend(b"null"),
+    }
+    kept.extend(&answer.as_bytes()[begin + table.len()..]);
+    Some(kept)
+}
+
+/// Where each row of a table is in its text. `None` where it is no list of objects.
+fn rows_of(table: &str) -> Option<Vec<Range<usize>>> {
+    let rows: Vec<&RawValue> = serde_json::from_str(table).ok()?;
+    let place = |row: &&RawValue| {
+        let begin = row.get().as_ptr() as usize - table.as_ptr() as usize;
+        row.get().starts_with('{').then_some(begin..begin + row.get().len())
+    };
+    rows.iter().map(place).collect()
 }
 
 impl Host {
@@ -136,11 +237,12 @@ impl Host {
         }
         let (rows, row_count) = match (reply.format, reply.table, file, reply.row_count) {
             (TableFormat::Inline, Some(table), ..) => {
-                let found = table.len() as u64;
+                let rows = rows_of(&table).ok_or_else(|| malformed("it is not a list of objects"))?;
+                let found = rows.len() as u64;
                 if reply.row_count.is_some_and(|announced| found != announced) {
                     return Err(malformed("it does not have as many rows as it says"));
                 }
-                (Rows::Inline(table), found)
+                (Rows::Inline(table, rows), found)
             }
             (TableFormat::File, _, Some(file), _) if !file.ours && !self.any_file => {
                 return Err(malformed("over HTTP, rows come inline or in a file in ACP_TMP_DIR"));
@@ -165,15 +267,14 @@ impl HostTable {
         self.row_count
     }
 
-    /// Hands over every row: a value for each column in the order of the headers, `null` where the host left one out, and
-    /// after them whatever else the row has. A file is read row by row, so a file that turns out not to be what the host
-    /// said fails after its first rows were handed over.
-    pub fn for_each(self, mut each: impl FnMut(&JsonObject) -> Result<()>) -> Result<()> {
+    /// Hands over every row. A file is read row by row, so a file that turns out not to be what the host said fails after
+    /// its first rows were handed over.
+    pub fn for_each(self, mut each: impl FnMut(&HostRow<'_>) -> Result<()>) -> Result<()> {
         let Self { headers, row_count, rows } = self;
-        let mut complete = |row: JsonObject| each(&in_order(row, &headers));
+        let mut row = |text: &str| each(&HostRow::read(text, &headers)?);
         match rows {
-            Rows::Inline(rows) => rows.into_iter().try_for_each(complete),
-            Rows::File(file) => match read_file(&file.path, &mut complete)? {
+            Rows::Inline(table, rows) => rows.into_iter().try_for_each(|place| row(&table[place])),
+            Rows::File(file) => match read_file(&file.path, &mut row)? {
                 found if found == row_count => Ok(()),
                 _ => Err(malformed("its file does not have as many rows as it says")),
             },
@@ -181,24 +282,9 @@ impl HostTable {
     }
 }
 
-/// A row with all columns in their order, and then the rest.
-fn in_order(mut row: JsonObject, headers: &[Header]) -> JsonObject {
-    if row.len() == headers.len() && row.keys().zip(headers).all(|(name, header)| *name == header.name) {
-        return row;
-    }
-    let mut ordered = JsonObject::new();
-    for header in headers {
-        ordered.insert(header.name.clone(), row.get_mut(&header.name).map(Value::take).unwrap_or_default());
-    }
-    for (name, value) in row {
-        ordered.entry(name).or_insert(value);
-    }
-    ordered
-}
-
-fn read_file(path: &Path, each: &mut dyn FnMut(JsonObject) -> Result<()>) -> Result<u64> {
+fn read_file(path: &Path, each: &mut dyn FnMut(&str) -> Result<()>) -> Result<u64> {
     struct Elements<'a> {
-        each: &'a mut dyn FnMut(JsonObject) -> Result<()>,
+        each: &'a mut dyn FnMut(&str) -> Result<()>,
         failure: &'a mut Option<Error>,
     }
     impl<'de> Visitor<'de> for Elements<'_> {
@@ -210,9 +296,13 @@ fn read_file(path: &Path, each: &mut dyn FnMut(JsonObject) -> Result<()>) -> Res
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<u64, A::Error> {
             let mut count = 0;
-            while let Some(row) = rows.next_element::<JsonObject>()? {
+            while let Some(row) = rows.next_element::<Box<RawValue>>()? {
                 count += 1;
-                if let Err(error) = (self.each)(row) {
+                let row = match nesting(row.get()) {
+                    ..=MAX_ROW_DEPTH => (self.each)(&whole_characters(row.get())),
+                    _ => Err(malformed("a row is nested too deep")),
+                };
+                if let Err(error) = row {
                     *self.failure = Some(error);
                     return Err(serde::de::Error::custom("the row was refused"));
                 }
@@ -335,11 +425,34 @@ mod tests {
             (r#"{"c":3,"b":2}"#, r#"{"a":null,"b":2,"c":3}"#),
             ("{}", r#"{"a":null,"b":null}"#),
         ] {
-            let row = in_order(serde_json::from_str(row).unwrap(), &headers);
-            assert_eq!(Value::Object(row).to_string(), ordered);
+            assert_eq!(HostRow::read(row, &headers).unwrap().to_json(), ordered);
         }
-        let row = in_order(serde_json::from_str(r#"{"x":1}"#).unwrap(), &[]);
-        assert_eq!(Value::Object(row).to_string(), r#"{"x":1}"#);
+        assert_eq!(HostRow::read(r#"{"x":1}"#, &[]).unwrap().to_json(), r#"{"x":1}"#);
+        for twice in [r#"{"a":1,"a":2}"#, r#"{"x":1,"x":2}"#, r#"{"a":1,"\u0061":2}"#] {
+            assert!(HostRow::read(twice, &headers).unwrap_err().message().contains("twice"), "{twice}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_an_answer_stays_the_text_that_it_is() {
+        let kept = |answer: &str| {
+            let kept: Value = serde_json::from_slice(&keep_text(answer.as_bytes())?).unwrap();
+            Some(kept["result"]["table"].clone())
+        };
+        for table in [r#"[]"#, r#"[{"a":12345678901234567890123456789.10, "b":"\"[\u00e9\n"}]"#, "[ 1 ,\t[2]]"] {
+            let answer =
+                format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":[{{"table":2}}],"table": {table} ,"y":0}}}}"#);
+            assert_eq!(kept(&answer).unwrap(), Value::from(table), "{answer}");
+        }
+        for no_table in ["\"[]\"", "{}", "7", "null"] {
+            let answer = format!(r#"{{"id":1,"result":{{"table":{no_table}}}}}"#);
+            assert_eq!(kept(&answer).unwrap(), Value::Null, "{answer}");
+        }
+        for other in
+            [r#"{"id":1,"result":{}}"#, r#"{"id":1,"error":{"table":[]}}"#, r#"{"id":1,"result":[[]]}"#, "5", ""]
+        {
+            assert_eq!(kept(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use axum_server::{Handle, Server as HttpServer};
 use futures::{Stream, StreamExt};
 use rmcp::ServerHandler;
-use rmcp::model::ProtocolVersion;
+use rmcp::model::{ProtocolVersion, RequestId};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -35,6 +35,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
 use crate::envelope::{self, Envelope, MAX_MESSAGE_BYTES, Refusal};
+use crate::host_tables;
 use crate::links::{LINK_TTL, LinkMaker, Links};
 use crate::outgoing::{Handover, Outbox};
 use crate::revisions;
@@ -224,9 +225,6 @@ async fn answer<S: ServerHandler>(State(app): State<Arc<App<S>>>, request: Reque
     if let Err(refusal) = app.access.check(request.uri(), request.headers()) {
         return refusal.into_response();
     }
-    if let Err(refusal) = app.announces_revision_of(&request) {
-        return refused(StatusCode::BAD_REQUEST, &refusal);
-    }
     let path = request.uri().path();
     match (path.strip_prefix(LINKS), request.method()) {
         _ if path == ENDPOINT => match *request.method() {
@@ -240,15 +238,11 @@ async fn answer<S: ServerHandler>(State(app): State<Arc<App<S>>>, request: Reque
 }
 
 impl<S: ServerHandler> App<S> {
-    /// A client says of which revision its request is, unless the revision is older than this header. What `initialize`
-    /// asks for stands in its params.
-    fn announces_revision_of(&self, request: &Request) -> Result<(), Refusal> {
-        let Some(named) = request.headers().get(REVISION) else { return Ok(()) };
-        let named = String::from_utf8_lossy(named.as_bytes());
-        match self.revisions.iter().any(|revision| revision.as_str() == named) {
-            true => Ok(()),
-            false => Err(Refusal::revision(None, &named, &self.revisions)),
-        }
+    /// The refusal of a request of a revision that is not announced. Clients of the oldest one don't say theirs.
+    fn wrong_revision(&self, headers: &HeaderMap, id: Option<&RequestId>) -> Option<Refusal> {
+        let named = String::from_utf8_lossy(headers.get(REVISION)?.as_bytes());
+        let announced = self.revisions.iter().any(|revision| revision.as_str() == named);
+        (!announced).then(|| Refusal::revision(id.cloned(), &named, &self.revisions))
     }
 
     /// A message from the client.
@@ -295,6 +289,9 @@ impl<S: ServerHandler> App<S> {
             Ok(envelope) => envelope,
             Err(refusal) => return refused(StatusCode::BAD_REQUEST, &refusal),
         };
+        if let Some(refusal) = self.wrong_revision(&parts.headers, envelope.id.as_ref()) {
+            return refused(StatusCode::BAD_REQUEST, &refusal);
+        }
         let session = session_of(&parts.headers);
         // New sessions begin one after the other, so that their bound is exact.
         let mut beginning = None;
@@ -326,6 +323,8 @@ impl<S: ServerHandler> App<S> {
         let batches = beginning.is_some() && agrees_on_batches(&text);
         let begins = envelope.is_request() && envelope.method.as_deref() == Some("initialize");
         let again = envelope.is_answer().then(|| parts.clone());
+        let kept = envelope.is_answer().then(|| host_tables::keep_text(&text)).flatten();
+        let text = kept.map_or(text, Bytes::from);
         let response = self.service.handle(Request::from_parts(parts, Body::from(text))).await;
         if let Some(begun) = session_of(response.headers()).filter(|_| batches) {
             self.sessions.allow_batches(begun);
@@ -363,18 +362,25 @@ impl<S: ServerHandler> App<S> {
 
     /// A stream for what is not an answer, or the end of a session.
     async fn other(&self, request: Request) -> Response {
+        if let Some(refusal) = self.wrong_revision(request.headers(), None) {
+            return refused(StatusCode::BAD_REQUEST, &refusal);
+        }
         let session = session_of(request.headers());
         if let Some(session) = &session
             && !self.sessions.exists(session).await
         {
             return unknown_session(None);
         }
-        let streams = *request.method() == Method::GET;
+        let (streams, ends) = (*request.method() == Method::GET, *request.method() == Method::DELETE);
         if streams && self.ending.load(Ordering::SeqCst) {
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
         let open = session.filter(|_| streams).map(|session| self.sessions.stream(session));
-        let response = self.service.handle(request).await;
+        let mut response = self.service.handle(request).await;
+        if ends && response.status() == StatusCode::ACCEPTED {
+            // Clients take anything but "done" for a failure.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         body::with_tables(response, self.outbox.clone(), open)
     }
 
@@ -453,6 +459,6 @@ fn refused(status: StatusCode, refusal: &Refusal) -> Response {
 }
 
 /// A client that reads this starts over with `initialize`.
-fn unknown_session(id: Option<rmcp::model::RequestId>) -> Response {
+fn unknown_session(id: Option<RequestId>) -> Response {
     refused(StatusCode::NOT_FOUND, &Refusal::invalid(id, "Session not found: it ended or never was. Send initialize."))
 }

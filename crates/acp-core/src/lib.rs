@@ -49,7 +49,7 @@ pub use connector::{About, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};
 pub use dates::DateWindow;
 pub use error::{Error, Result};
-pub use host_tables::HostTable;
+pub use host_tables::{HostRow, HostTable};
 pub use table::{ObjectTable, TableWriter};
 pub use tables::{NamedTable, Tables};
 pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};

@@ -21,6 +21,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::Mutex;
 
 use crate::envelope::{self, Envelope, MAX_MESSAGE_BYTES, Refusal};
+use crate::host_tables;
 use crate::outgoing::{AnswerTables, OutgoingTables};
 use crate::revisions;
 
@@ -152,7 +153,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             Ok(envelope) => envelope,
             Err(refusal) => return Line::Answer(refusal),
         };
-        let parsed: Result<RxJsonRpcMessage<RoleServer>, _> = serde_json::from_slice(message);
+        let kept = envelope.is_answer().then(|| host_tables::keep_text(message)).flatten();
+        let parsed: Result<RxJsonRpcMessage<RoleServer>, _> =
+            serde_json::from_slice(kept.as_deref().unwrap_or(message));
         if !self.begun
             && let Some(instead) = self.before_the_session(&envelope, parsed.as_ref().ok())
         {

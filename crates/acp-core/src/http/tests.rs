@@ -401,7 +401,7 @@ async fn sessions_begin_are_needed_and_end() {
     }
     assert_eq!(reply(client.http.get(&server.url)).await.status, 406);
     assert_eq!(reply(client.http.put(&server.url)).await.status, 405);
-    assert_eq!(reply(client.with_session(client.http.delete(&server.url))).await.status, 202);
+    assert_eq!(reply(client.with_session(client.http.delete(&server.url))).await.status, 204);
     assert_eq!(client.request(2, "tools/list", json!({})).await.status, 404);
     assert_eq!(reply(client.with_session(client.http.delete(&server.url))).await.status, 404);
 }
@@ -625,7 +625,7 @@ async fn sessions_are_bounded() {
     assert_eq!(served.len(), 2);
     assert!(refused.iter().all(|(answer, _)| (answer.status, answer.error()["code"].as_i64()) == (503, Some(-32603))));
     let client = &served[0].1;
-    assert_eq!(reply(client.with_session(client.http.delete(&server.url))).await.status, 202);
+    assert_eq!(reply(client.with_session(client.http.delete(&server.url))).await.status, 204);
     let begun = Instant::now();
     while server.client().initialize().await.status != 200 {
         assert!(begun.elapsed() < Duration::from_secs(10));

@@ -43,7 +43,7 @@ impl Tool for CopyTable {
                     "panic" if rows > 10 => panic!("the toy fell over a row"),
                     _ => {}
                 }
-                table.push(&json!(row).to_string())
+                table.push(&row.to_json())
             })?;
         }
         Ok(Extraction::new(table.into_table()?, "Copy of a table of the host.").extra(json!({"announced": announced})))
