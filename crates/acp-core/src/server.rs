@@ -610,9 +610,12 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        if params.is_some_and(|params| params.cursor.is_some()) {
+            return Err(ErrorData::invalid_params("There is no such page: tools/list has one.", None));
+        }
         Ok(ListToolsResult::with_all_items(self.shared.tools.clone()))
     }
 
