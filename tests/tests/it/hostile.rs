@@ -85,11 +85,10 @@ fn expand(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("<<") {
-        // A repeated text may end with an angle bracket of its own.
         let (inside, after) = after.split_once(">>").unwrap_or_else(|| panic!("<<, but no >>: {text}"));
         bytes.extend_from_slice(before.as_bytes());
         match inside.split_once('*') {
-            Some((count, part)) => bytes.extend(part.repeat(count.parse().expect("a count")).bytes()),
+            Some((count, part)) => bytes.extend_from_slice(part.repeat(count.parse().expect("a count")).as_bytes()),
             None => bytes.extend(inside.split(' ').map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))),
         }
         rest = after;
@@ -201,6 +200,20 @@ fn until_ping(server: &mut Server, what: &str) -> Vec<Message> {
     }
 }
 
+/// Sends a message, and a ping behind it; gives what comes besides the answer to the ping.
+fn ask(server: &mut Server, message: &[u8], transport: Transport, expected: &[Outcome], what: &str) -> Vec<Message> {
+    server.write(message);
+    if transport == Transport::Stdio {
+        server.write(b"\n");
+    }
+    let mut came = until_ping(server, what);
+    // Requests run side by side, so that the answer may come after that to the ping.
+    if came.is_empty() && !expected.contains(&Outcome::Silence) {
+        came.extend(server.next_within(PATIENCE));
+    }
+    came
+}
+
 fn each_message_gets_its_answer(transport: Transport) {
     let title = format!("[S-12.1-01, S-14.1-01] hostile messages over {transport:?}");
     let mut server = toy(&title).over(transport).start();
@@ -209,15 +222,7 @@ fn each_message_gets_its_answer(transport: Transport) {
     let mut failures = Vec::new();
     for case in &cases {
         let expected = if transport == Transport::Http { &case.http } else { &case.stdio };
-        server.write(&case.bytes);
-        if transport == Transport::Stdio {
-            server.write(b"\n");
-        }
-        let mut came = until_ping(&mut server, case.source);
-        // Requests run side by side, so that the answer may come after that to the ping.
-        if came.is_empty() && !expected.contains(&Outcome::Silence) {
-            came.extend(server.next_within(PATIENCE));
-        }
+        let came = ask(&mut server, &case.bytes, transport, expected, case.source);
         if let [_, unexpected, ..] = &came[..] {
             failures.push(format!("{}\n  one answer too many: {}", clip(case.source), clip(&unexpected.text)));
         }
@@ -317,12 +322,7 @@ fn nothing_of_it_begins_a_session_over_stdio() {
                 expected.push(Outcome::Error(-32600));
             }
         }
-        server.write(&case.bytes);
-        server.write(b"\n");
-        let mut came = until_ping(&mut server, case.source);
-        if came.is_empty() && !expected.contains(&Outcome::Silence) {
-            came.extend(server.next_within(PATIENCE));
-        }
+        let came = ask(&mut server, &case.bytes, Transport::Stdio, &expected, case.source);
         failures.extend(case.judge(came.first(), &expected).err());
     }
     report(&failures, cases.len());
@@ -357,7 +357,7 @@ type Long = (&'static str, Outcome, Box<dyn Fn(&Value) -> Vec<u8>>);
 fn long_messages() -> Vec<Long> {
     let list = |id: &Value, before: &str, item: &str, count: usize| {
         let mut message = format!(r#"{{"jsonrpc":"2.0","id":{id},{before}"a":[1"#).into_bytes();
-        message.extend(item.repeat(count).bytes());
+        message.extend_from_slice(item.repeat(count).as_bytes());
         message.extend_from_slice(b"]}}");
         message
     };
@@ -420,12 +420,7 @@ fn long_lines_are_answered_and_given_back() {
     let before = Footprint::of(server.pid());
     for (what, expected, make) in long_messages() {
         let id = json!(what);
-        server.write(&make(&id));
-        server.write(b"\n");
-        let mut came = until_ping(&mut server, what);
-        if came.is_empty() && expected != Outcome::Silence {
-            came.extend(server.next_within(PATIENCE));
-        }
+        let came = ask(&mut server, &make(&id), Transport::Stdio, std::slice::from_ref(&expected), what);
         let found = came.first().map_or(Ok(Outcome::Silence), |message| outcome_of(message, &id));
         assert_eq!(found, Ok(expected), "{what}");
         Footprint::came_back(before, server.pid(), what);
@@ -665,7 +660,9 @@ fn half_open_connections_hold_up_nobody() {
 #[test]
 fn connections_without_a_first_request_are_closed() {
     let server = toy("[S-14.1-01] connections without a request").over(Transport::Http).start();
-    let mut open: Vec<Wire> = beginnings("x")[..4]
+    let mut beginnings = beginnings("x")[..4].to_vec();
+    beginnings.push(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec());
+    let mut open: Vec<Wire> = beginnings
         .iter()
         .map(|beginning| {
             let mut wire = Wire::to(&server);
