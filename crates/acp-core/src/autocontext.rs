@@ -11,7 +11,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::arguments::{InputSchema, RESOURCE_ID};
-use crate::cache::{BlockKey, Memory};
+use crate::cache::{BlockKey, DeliveryKey, Memory};
 use crate::call::Call;
 use crate::connector::{Block, Connector, Resource};
 use crate::error::{Error, Result};
@@ -190,17 +190,21 @@ pub(crate) async fn attach(
     if !connector.about.delivery.contains(&OnFirstCall) || connector.blocks.is_empty() {
         return None;
     }
-    let session = settings.session_id.as_deref();
-    let due = match (settings.autocontext_delivered, session) {
+    let key = settings.session_id.clone().map(|session| DeliveryKey {
+        identity: call.identity(),
+        session,
+        resource: resource.id.clone(),
+    });
+    let due = match (settings.autocontext_delivered, &key) {
         (Some(true), _) | (None, None) => false,
         (Some(false), None) => true,
         // From here on no other call attaches it to this conversation, unless this one fails to.
-        (Some(false) | None, Some(session)) => memory.mark_delivered(session, &resource.id),
+        (Some(false) | None, Some(key)) => memory.mark_delivered(key.clone()),
     };
     if !due {
         return None;
     }
-    let mark = Mark { memory: memory.clone(), session: session.map(str::to_owned), resource: resource.id.clone() };
+    let mark = Mark { memory: memory.clone(), key };
     let ids = &settings.autocontext_blocks;
     let wanted: Vec<&Block> = ids.iter().filter_map(|id| find(connector, id)).collect();
     let unknown: Vec<&str> = ids.iter().filter(|id| find(connector, id).is_none()).map(String::as_str).collect();
@@ -222,20 +226,19 @@ pub(crate) async fn attach(
 #[derive(Debug)]
 pub(crate) struct Mark {
     memory: Arc<Memory>,
-    session: Option<String>,
-    resource: String,
+    key: Option<DeliveryKey>,
 }
 
 impl Mark {
     pub(crate) fn keep(mut self) {
-        self.session = None;
+        self.key = None;
     }
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        if let Some(session) = &self.session {
-            self.memory.unmark_delivered(session, &self.resource);
+        if let Some(key) = &self.key {
+            self.memory.unmark_delivered(key);
         }
     }
 }

@@ -44,7 +44,16 @@ pub(crate) struct Memory {
     blocks: Cache<BlockKey, Kept>,
     resources: Cache<Identity, (Timestamp, Arc<Vec<ResourceSummary>>)>,
     uses: Mutex<BTreeMap<Identity, Uses>>,
-    delivered: Mutex<HashSet<(String, String)>>,
+    delivered: Mutex<HashSet<DeliveryKey>>,
+}
+
+/// What a delivery is remembered under. Hosts choose the ids of their conversations, and two of them may choose the same;
+/// what one of them got, the other does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DeliveryKey {
+    pub(crate) identity: Identity,
+    pub(crate) session: String,
+    pub(crate) resource: String,
 }
 
 /// What a block is kept under.
@@ -171,17 +180,17 @@ impl Memory {
 
     /// Remembers that a conversation has the autocontext of a resource, while the process lives (7.5). Returns whether
     /// it did not have it before.
-    pub(crate) fn mark_delivered(&self, session: &str, resource: &str) -> bool {
+    pub(crate) fn mark_delivered(&self, key: DeliveryKey) -> bool {
         let mut delivered = lock(&self.delivered);
         if delivered.len() >= DELIVERED_MAX {
             delivered.clear();
         }
-        delivered.insert((session.to_owned(), resource.to_owned()))
+        delivered.insert(key)
     }
 
     /// Forgets it again.
-    pub(crate) fn unmark_delivered(&self, session: &str, resource: &str) {
-        lock(&self.delivered).remove(&(session.to_owned(), resource.to_owned()));
+    pub(crate) fn unmark_delivered(&self, key: &DeliveryKey) {
+        lock(&self.delivered).remove(key);
     }
 
     /// The file of a key. Its name is a hash, since ids hold characters that names can't.

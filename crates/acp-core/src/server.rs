@@ -27,7 +27,7 @@ use crate::answer::{Cost, Delivered, Facts};
 use crate::arguments::{InputSchema, RESOURCE_ID, TABLES};
 use crate::audit::{self, Audit, AuditedCall};
 use crate::autocontext;
-use crate::cache::Memory;
+use crate::cache::{DeliveryKey, Memory};
 use crate::call::{Call, Progress, Reports, lock};
 use crate::connector::{Connector, Resource};
 use crate::error::{Error, Result};
@@ -560,8 +560,12 @@ impl Server {
         }
         let delivery = autocontext::read(connector, &self.shared.memory, &call, &wanted).await?;
         facts.warnings.extend(delivery.warnings);
-        if let Some(session) = &settings.session_id {
-            self.shared.memory.mark_delivered(session, &resource.id);
+        if let Some(session) = settings.session_id {
+            self.shared.memory.mark_delivered(DeliveryKey {
+                identity: call.identity(),
+                session,
+                resource: resource.id,
+            });
         }
         Ok(facts.plain(ResultKind::Autocontext, &delivery.blocks, delivery.cached))
     }
@@ -606,9 +610,12 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        if params.is_some_and(|params| params.cursor.is_some()) {
+            return Err(ErrorData::invalid_params("There is no such page: tools/list has one.", None));
+        }
         Ok(ListToolsResult::with_all_items(self.shared.tools.clone()))
     }
 

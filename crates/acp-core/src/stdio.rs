@@ -123,7 +123,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
                 self.line.extend_from_slice(&available[..taken]);
             }
             self.reader.consume(taken);
-            if self.line.len() > MAX_MESSAGE_BYTES {
+            if self.line.len() > MAX_MESSAGE_BYTES + usize::from(complete) {
                 self.line = Vec::new();
                 self.skipping = true;
             }
@@ -167,13 +167,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             }
             Ok(message) => {
                 match envelope.method.as_deref() {
-                    Some("initialize") if batch.is_some() => {
+                    Some("initialize") if batch.is_some() && envelope.id.is_some() => {
                         return Line::Answer(Refusal::invalid(
                             envelope.id,
                             "Invalid Request: initialize can't be part of a batch.",
                         ));
                     }
                     Some("initialize") if is_initialize(&message) => self.begun = true,
+                    // Nobody waits for an answer to a notification.
+                    Some("initialize") if envelope.id.is_none() => return Line::Ignore,
                     // Params that can't be read make it a request of no known kind.
                     Some("initialize") => return Line::Answer(Refusal::invalid_params(envelope.id)),
                     Some(METHOD_CONFIGURE) => self.configuring.clone_from(&envelope.id),
@@ -205,8 +207,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
     ) -> Option<Line> {
         let sessionless = self.revisions.iter().any(|revision| !revision.has_initialize());
         match envelope.method.as_deref() {
-            Some("initialize") if envelope.id.is_some() => None,
-            Some("ping" | "server/discover") => None,
+            // As a notification each of them would end the session before it begins.
+            Some("initialize" | "ping" | "server/discover") if envelope.id.is_some() => None,
             Some(_) if envelope.id.is_some() => {
                 let meta = match message {
                     Some(JsonRpcMessage::Request(request)) if sessionless => request.request.get_meta(),

@@ -84,6 +84,11 @@ impl Process {
         Started { process, stdin, lines, listening }
     }
 
+    /// Its id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.lock().expect("child").id()
+    }
+
     /// Asks it to end; where there are no signals, ends it.
     pub(crate) fn ask_to_end(&self) {
         let mut child = self.child.lock().expect("child");

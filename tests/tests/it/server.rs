@@ -320,6 +320,17 @@ impl Server {
         &self.setup.title
     }
 
+    /// The id of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Where it is found over HTTP.
+    pub(crate) fn url(&self) -> &str {
+        let Wire::Http(client, _) = &self.wire else { panic!("{}: this is about HTTP", self.title()) };
+        client.url()
+    }
+
     /// The folder of the session.
     pub(crate) fn root(&self) -> &Path {
         self.process.root.path()

@@ -21,6 +21,11 @@ const SLOW_ACCOUNT: &str = "acc_20";
 const PANICKING_ACCOUNT: &str = "acc_66";
 const PANICKING_ID: &str = "acc_panic";
 const PANICKING_KEY: &str = "KEY-A-PANIC";
+/// Keys such as `ID-7` belong to many holders. Each has the slow account and one of its own, and whatever comes from them
+/// says whose it is, so that an answer that reached another holder is seen.
+const HOLDERS_KEY: &str = "ID-";
+const SHARED_ACCOUNT: u32 = 20;
+const FIRST_OWN_ACCOUNT: u32 = 1000;
 const LINK: &str = "https://toy.example/";
 
 /// 142 accounts in memory.
@@ -74,6 +79,9 @@ impl Toy {
         let credentials = call.credentials()?;
         let key = credentials.text("api_key").or_else(|| credentials.text("access_token"));
         let key = key.as_ref().map_or("", |key| key.expose());
+        if let Some(holder) = holder(key) {
+            return Ok(vec![SHARED_ACCOUNT, FIRST_OWN_ACCOUNT + holder]);
+        }
         match key {
             key if key.starts_with("KEY-A") || credentials.text("access_token").is_some() => {
                 Ok((1..=ACCOUNTS).collect())
@@ -96,11 +104,24 @@ impl Toy {
         ))
     }
 
+    /// What data of the call's holder end with: ` of 7`, or nothing where keys do not tell holders apart.
+    pub(crate) fn of_holder(call: &Call) -> String {
+        let key = call.credentials().ok().and_then(|credentials| credentials.text("api_key"));
+        key.and_then(|key| holder(key.expose())).map(|holder| format!(" of {holder}")).unwrap_or_default()
+    }
+
     fn block(&self, call: &Call) -> Result<String> {
         let account = self.reach(call)?;
         self.blocks.fetch_add(1, Ordering::Relaxed);
         Ok(account)
     }
+}
+
+/// The number in a key such as `ID-7`; what comes after the number does not count.
+fn holder(key: &str) -> Option<u32> {
+    let number = key.strip_prefix(HOLDERS_KEY)?;
+    let end = number.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(number.len());
+    number[..end].parse().ok()
 }
 
 /// What a source says to credentials it does not accept.
@@ -140,9 +161,10 @@ impl Source for Toy {
         let key = call.credentials().ok().and_then(|credentials| credentials.text("api_key"));
         assert!(key.is_none_or(|key| *key.expose() != PANICKING_KEY), "the toy fell over a listing");
         self.listed.fetch_add(1, Ordering::Relaxed);
+        let of_holder = Self::of_holder(call);
         let summary = |number: u32| ResourceSummary {
             resource_id: format!("acc_{number}"),
-            name: format!("Account {number}"),
+            name: format!("Account {number}{of_holder}"),
             description: None,
             group: Some(format!("G{}", number % 3)),
             recent: None,
@@ -155,7 +177,7 @@ impl Source for Toy {
 pub(crate) async fn alpha(toy: Arc<Toy>, call: Arc<Call>) -> Result<Value> {
     let account = toy.block(&call)?;
     let config: Value = call.config()?;
-    Ok(json!({"account": account, "region": config["region"]}))
+    Ok(json!({"account": format!("{account}{}", Toy::of_holder(&call)), "region": config["region"]}))
 }
 
 /// Block for accounts.
@@ -179,6 +201,6 @@ pub(crate) async fn flaky(toy: Arc<Toy>, call: Arc<Call>) -> Result<Value> {
     match account.as_str() {
         PANICKING_ACCOUNT => panic!("the toy fell over a block"),
         UNLUCKY => Err(Error::upstream("Upstream failed (500)")),
-        account => Ok(json!(format!("{account} is fine."))),
+        account => Ok(json!(format!("{account}{} is fine.", Toy::of_holder(&call)))),
     }
 }

@@ -35,7 +35,7 @@ impl Tool for Rows {
         ToolSpec { name: "rows", title: "Rows", resource: true, credentials: true, hints: Hints::READS_LOCAL };
 
     async fn run(mut self, toy: &Toy, call: &Call) -> Result<Extraction> {
-        let account = toy.reach(call)?;
+        let (account, of_holder) = (toy.reach(call)?, Toy::of_holder(call));
         let window = DateWindow::resolve(
             self.start_date.as_deref(),
             self.end_date.as_deref(),
@@ -52,11 +52,11 @@ impl Tool for Rows {
         }
         let mut table = call.table(headers())?;
         for row in 0..rows {
-            table.push(&[Cell::Integer(row as i64), Cell::Text(&format!("r{row}"))])?;
+            table.push(&[Cell::Integer(row as i64), Cell::Text(&format!("r{row}{of_holder}"))])?;
         }
         let sum = (rows * rows.saturating_sub(1) / 2) as i64;
         table.set_totals([("i", Cell::Integer(sum))])?;
-        Ok(Extraction::new(table, format!("Toy account {account}: rows counted from 0."))
+        Ok(Extraction::new(table, format!("Toy account {account}{of_holder}: rows counted from 0."))
             .dates([window.start, window.end])
             .title(format!("Toy {account}")))
     }
