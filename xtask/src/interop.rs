@@ -1,10 +1,13 @@
 //! `cargo xtask interop`: what others wrote for MCP, run against our servers. The official conformance suite judges the
 //! transports; the Inspector and hosts on the client libraries drive `acp-toy`.
 //!
+//! A newcomer counts too: the guide for authors of connectors is followed from an empty folder.
+//!
 //! What it needs it installs below `target/interop`, in the versions of `xtask/interop/versions.json`. The programs that use
 //! the client libraries are in `xtask/interop`.
 
 mod conformance;
+mod guide;
 mod hosts;
 mod inspector;
 mod tools;
@@ -21,8 +24,8 @@ use crate::served::Served;
 use crate::workspace::{self, about};
 use tools::Tools;
 
-/// How long a client may take; a hang is a failure.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a program may take, which may have to build; a hang is a failure.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Lines of the output of a program that failed that are shown.
 const SHOWN: usize = 40;
 
@@ -42,6 +45,8 @@ enum Part {
     Inspector,
     /// Hosts on the client libraries for TypeScript and Python.
     Hosts,
+    /// A connector made from an empty folder, as CONTRIBUTING.md says.
+    Guide,
 }
 
 /// Runs the task.
@@ -60,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 Part::Conformance => conformance::run(&tools).await?,
                 Part::Inspector => inspector::run(&tools).await?,
                 Part::Hosts => hosts::run(&tools).await?,
+                Part::Guide => guide::run().await?,
             }
         }
         println!("\nRan:");
