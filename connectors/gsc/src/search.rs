@@ -24,12 +24,14 @@ use crate::filters::{Filter, FilterDimension, Metric, groups};
 /// Rows of a day that Google exposes for a property and a search type; also what a question over several days gives at most
 /// before rows are left out.
 pub(crate) const DAY_ROWS: u64 = 50_000;
-/// Rows of a day when query is the only dimension.
+/// Rows of a day when query is the only dimension, days aside.
 pub(crate) const QUERY_DAY_ROWS: u64 = 5_000;
 /// Pages of one question, in case it does not end: 16 months of [`DAY_ROWS`] have fewer.
 const PAGES_MAX: u64 = 2_000;
 /// Pages of one day, which are held until the day is read.
 const DAY_PAGES_MAX: u64 = 20;
+/// Pages in a row without anything new after which Google is taken to repeat itself.
+const REPEATED_PAGES_MAX: u32 = 3;
 /// Parts of the set of rows that were seen: they grow one after another, so that memory does not double at once.
 const SEEN_PARTS: usize = 64;
 
@@ -140,9 +142,16 @@ impl Query {
         !self.dimensions.iter().any(|dimension| matches!(dimension, Dimension::Date | Dimension::Hour))
     }
 
-    /// Rows of a day at which Google leaves the others out.
-    fn day_cap(&self) -> u64 {
-        if self.dimensions == [Dimension::Query] { QUERY_DAY_ROWS } else { DAY_ROWS }
+    /// Whether queries are grouped by nothing else, days aside. Google gives fewer of them a day then, so that days by
+    /// themselves have fewer than the window has.
+    pub(crate) fn is_queries_alone(&self) -> bool {
+        let alone = |dimension: &Dimension| matches!(dimension, Dimension::Query | Dimension::Date);
+        self.dimensions.contains(&Dimension::Query) && self.dimensions.iter().all(alone)
+    }
+
+    /// Rows of so many days at which Google leaves the others out.
+    fn cap(&self, days: u64) -> u64 {
+        if self.is_queries_alone() { DAY_ROWS.min(days * QUERY_DAY_ROWS) } else { DAY_ROWS }
     }
 
     /// The totals of the question, as Google counts them. No traffic at all is zeros.
@@ -195,7 +204,7 @@ pub(crate) async fn extract(site: &Site, query: &Query, walk: WalkDays, sink: &m
     let walkable = query.window.days() > 1 && !query.dimensions.is_empty();
     if walk != WalkDays::Always || !walkable {
         sink.begin(false)?;
-        let stop_at = (walk == WalkDays::Auto && walkable).then_some(DAY_ROWS);
+        let stop_at = (walk == WalkDays::Auto && walkable && !query.is_queries_alone()).then_some(DAY_ROWS);
         if let Some(extracted) = whole_window(site, query, stop_at, sink).await? {
             return Ok(extracted);
         }
@@ -245,7 +254,7 @@ async fn whole_window(
         }
         sink.progress(reader.extracted.rows, None, format!("{} rows read", reader.extracted.rows));
     }
-    reader.end_of(query.window.start, query.window.days() == 1);
+    reader.end_of(query.window.start, u64::from(query.window.days().unsigned_abs()));
     Ok(Some(reader.extracted))
 }
 
@@ -268,7 +277,7 @@ async fn day_by_day(site: &Site, query: &Query, sink: &mut impl Sink) -> Result<
             Err(failure) => return Err(failure.into_acp(&site.context)),
         };
         pages.iter().try_for_each(|page| reader.page(page, sink))?;
-        reader.end_of(day, true);
+        reader.end_of(day, 1);
         done += 1;
         sink.progress(done, Some(total), format!("{done} of {total} days, {} rows read", reader.extracted.rows));
     }
@@ -340,10 +349,10 @@ impl<'a> Reader<'a> {
         if !page.end.response_aggregation_type.is_empty() {
             self.extracted.counted.clone_from(&page.end.response_aggregation_type);
         }
-        // A page may repeat the end of the one before, but not two of them.
+        // The last pages may have nothing but repetitions, but not one after another.
         let nothing_new = !page.rows.is_empty() && self.rows == before;
         self.repeated = if nothing_new { self.repeated + 1 } else { 0 };
-        if self.repeated > 1 {
+        if self.repeated > REPEATED_PAGES_MAX {
             return Err(Error::upstream(
                 "The table is not complete: Google sends the same page again and again. Ask again.",
             ));
@@ -351,10 +360,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Ends a day: its rows are disjoint from those of others, or will be merged.
-    fn end_of(&mut self, day: Date, one_day: bool) {
-        if self.rows >= if one_day { self.query.day_cap() } else { DAY_ROWS } {
-            self.extracted.capped.push(day);
+    /// Ends a day, or several that were asked for together. Rows of others are disjoint from these, or will be merged.
+    fn end_of(&mut self, first: Date, days: u64) {
+        if self.rows >= self.query.cap(days) {
+            self.extracted.capped.push(first);
         }
         self.seen = Seen::new();
         (self.rows, self.repeated) = (0, 0);

@@ -8,11 +8,14 @@ use tokio::time::Instant;
 
 /// How long nobody may have objected before all lanes are open again.
 const CALM: Duration = Duration::from_secs(60);
+/// The least time between two requests on the last lane.
+const GAP: Duration = Duration::from_millis(300);
 
 /// A bound on the requests that are on their way at once, shared by all its clones.
 ///
-/// Each time the API says that requests come too fast, one lane closes, down to a single one, and nothing new is sent
-/// until the wait of the refused request is over. A minute without an objection opens all lanes again.
+/// Each time the API says that requests come too fast, one lane closes, down to a single one with a pause between requests,
+/// and nothing new is sent until the wait of the refused request is over. A minute without an objection opens all lanes
+/// again.
 ///
 /// A lane is held while an answer is being read, never while a request waits to be tried again.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ struct State {
     open: usize,
     /// When the last objection came, and until when nothing may be sent because of it.
     objected: Option<(Instant, Instant)>,
+    /// When the last request was sent.
+    sent: Option<Instant>,
 }
 
 /// The place of one request; it ends with this value.
@@ -42,7 +47,7 @@ pub(crate) struct Turn {
 impl Lanes {
     /// At most `most` requests at a time.
     pub fn new(most: usize) -> Self {
-        let state = Mutex::new(State { open: most, objected: None });
+        let state = Mutex::new(State { open: most, objected: None, sent: None });
         Self(Arc::new(Shared { most, turns: Arc::new(Semaphore::new(most)), state }))
     }
 
@@ -61,21 +66,32 @@ impl Lanes {
         self.reopen();
         // It is never closed.
         let permit = self.0.turns.clone().acquire_owned().await.ok()?;
-        while let Some(until) = self.quiet_until() {
+        while let Err(until) = self.send_now() {
             tokio::time::sleep_until(until).await;
         }
         Some(Turn { lanes: self.clone(), permit })
     }
 
-    fn quiet_until(&self) -> Option<Instant> {
-        self.state().objected.map(|(_, until)| until).filter(|until| *until > Instant::now())
+    /// Notes that a request is sent now, or says when it may be.
+    fn send_now(&self) -> Result<(), Instant> {
+        let mut state = self.state();
+        let now = Instant::now();
+        let quiet = state.objected.map(|(_, until)| until);
+        let paced = state.sent.filter(|_| state.objected.is_some() && state.open == 1).map(|sent| sent + GAP);
+        match quiet.max(paced).filter(|until| *until > now) {
+            Some(until) => Err(until),
+            None => {
+                state.sent = Some(now);
+                Ok(())
+            }
+        }
     }
 
     fn reopen(&self) {
         let mut state = self.state();
         if state.objected.is_some_and(|(at, _)| at.elapsed() >= CALM) {
             self.0.turns.add_permits(self.0.most - state.open);
-            *state = State { open: self.0.most, objected: None };
+            *state = State { open: self.0.most, objected: None, sent: None };
         }
     }
 
@@ -128,7 +144,9 @@ mod tests {
         for turn in turns {
             turn.objected(WAIT);
         }
-        let _turn = lanes.turn().await.unwrap();
+        drop(lanes.turn().await);
         assert_eq!(started.elapsed(), WAIT);
+        drop(lanes.turn().await);
+        assert_eq!(started.elapsed(), WAIT + GAP, "one lane is left, and it is paced");
     }
 }

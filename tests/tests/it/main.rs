@@ -7,6 +7,7 @@ mod audit;
 mod command_line;
 mod files;
 mod ga4;
+mod google;
 mod host;
 mod host_tables;
 mod http;

@@ -16,6 +16,8 @@ use crate::window::{self, Bounds};
 
 /// Dimensions, metrics and the mark of fresh rows.
 const COLUMNS_MAX: usize = 7 + 4 + 1;
+/// Days after which Google has been seen to leave rare queries out.
+const LONG_WINDOW: i32 = 92;
 /// Characters of the description: a filter can be long.
 const DESCRIPTION_MAX: usize = 2_000;
 const METRICS: [(Metric, &str); 4] = [
@@ -189,19 +191,23 @@ impl SearchAnalytics {
         }
         if let Some(first) = extracted.capped.first() {
             let days = extracted.capped.len();
-            call.warn(match (extracted.walked || query.window.days() == 1, query.dimensions == [Dimension::Query]) {
-                (true, true) => format!(
-                    "Google's bound of {QUERY_DAY_ROWS} queries a day was reached on {days} day(s), first on {first}: queries below it are \
-                     missing. A second dimension, such as page or country, gives more."
+            call.warn(match (query.is_queries_alone(), extracted.walked || query.window.days() == 1) {
+                (true, _) => format!(
+                    "Google gives at most {QUERY_DAY_ROWS} rows a day when query stands alone, and that bound was reached: queries are \
+                     missing. A second dimension, such as country or page, gives more of them."
                 ),
-                (true, false) => format!(
-                    "Google's bound of {DAY_ROWS} rows a day was reached on {days} day(s), first on {first}: rows below it are missing. A \
-                     property of a sub-folder has a bound of its own."
+                (false, true) => format!(
+                    "Google gives at most {DAY_ROWS} rows a day, and that bound was reached on {days} day(s), first on {first}: rows below \
+                     it are missing. A property of a sub-folder has a bound of its own."
                 ),
-                (false, _) => format!(
-                    "{DAY_ROWS} rows or more came for the whole window, for which Google gives its top rows only. walk_days always gives more."
+                (false, false) => format!(
+                    "Google gives at most {DAY_ROWS} top rows for several days together, and that bound was reached: rows are missing. \
+                     walk_days always gives more."
                 ),
             });
+        } else if !extracted.walked && query.window.days() > LONG_WINDOW && self.dimensions.contains(&Dimension::Query)
+        {
+            call.warn("Google leaves rare queries out of long windows. walk_days always gives more of them.");
         }
         if !self.metric_filters.is_empty() {
             call.warn("totals and extra.coverage are of all rows, before metric_filters.");
