@@ -36,7 +36,7 @@ fn about() -> About {
             examples: vec!["https://www.ikaue.com/".to_owned(), "sc-domain:ikaue.com".to_owned()],
             ..ResourceIdInfo::new(
                 "Search Console property",
-                "URL prefix or sc-domain: of a Search Console property",
+                "Search Console property: URL prefix or sc-domain:",
                 "<url prefix> or sc-domain:<domain>",
                 "sc-domain:ikaue.com",
             )

@@ -20,12 +20,12 @@ const NOT_IN_ADDRESSES: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
-    /// What to look at. Dates are start_date and end_date.
+    /// Not dates: see start_date.
     pub(crate) dimension: FilterDimension,
-    /// How to compare. Default equals. Patterns are RE2 and may match a part.
+    /// Default equals. Regex: RE2, partial match.
     #[serde(default)]
     pub(crate) operator: Operator,
-    /// Text; a full URL for page equals, three letters (esp) for country.
+    /// page equals: whole URL. country: esp, usa.
     pub(crate) expression: String,
 }
 
@@ -213,9 +213,9 @@ pub(crate) enum Metric {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MetricFilter {
-    /// Metric; ctr is a fraction.
+    /// ctr: fraction.
     pub(crate) metric: Metric,
-    /// How to compare.
+    /// Comparison.
     pub(crate) operator: Comparison,
     /// Number.
     pub(crate) value: f64,

@@ -8,6 +8,7 @@ mod command_line;
 mod files;
 mod ga4;
 mod google;
+mod gsc;
 mod host;
 mod host_tables;
 mod http;

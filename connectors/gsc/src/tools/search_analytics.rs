@@ -27,36 +27,36 @@ const METRICS: [(Metric, &str); 4] = [
     (Metric::Position, "position"),
 ];
 
-/// Extracts search performance, all rows. totals are Google's: they also count anonymised queries, which rows leave out, so never
-/// add rows up; extra.coverage says how much rows leave out.
+/// Extracts search performance, all rows. totals are Google's and count anonymised queries too, which rows leave out (see
+/// extra.coverage): never add rows up.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchAnalytics {
-    /// Columns to group by; none: one row. searchAppearance goes alone, hour without date.
+    /// None: one row. searchAppearance goes alone, hour without date.
     #[serde(default)]
     dimensions: Vec<Dimension>,
-    /// Conditions that must all hold; alternatives are a regex (a|b).
+    /// All must hold; alternatives: regex a|b.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     filters: Vec<Filter>,
-    /// First day, Pacific time: YYYY-MM-DD, NdaysAgo, yesterday or today. Default: a month before end_date.
+    /// First day, Pacific time: YYYY-MM-DD, NdaysAgo, yesterday or today. Default: a month back.
     #[schemars(extend("x-acp-date" = "start"))]
     start_date: Option<String>,
-    /// Last day, included. Default: the last day with reliable data.
+    /// Last day, included. Default: the last reliable one.
     #[schemars(extend("x-acp-date" = "end"))]
     end_date: Option<String>,
-    /// Where results were shown. Default web.
+    /// Default web.
     search_type: Option<SearchType>,
-    /// What an impression is counted for. Default auto: byPage with pages, else byProperty.
+    /// How impressions count. Default auto: byPage with pages, else byProperty.
     aggregation: Option<Aggregation>,
-    /// all: fresh days too, marked is_incomplete; hourly_all: with hour. Default final.
+    /// all: fresh days too; hourly_all: with hour. Default final.
     data_state: Option<DataState>,
-    /// Over all rows. Default: Google's order, most clicks first.
+    /// Over all rows. Default: most clicks first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     order_by: Vec<OrderBy>,
-    /// Conditions on finished rows; totals ignore them.
+    /// On finished rows; totals ignore them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     metric_filters: Vec<MetricFilter>,
-    /// Ask day by day, which gives more rows. auto: where Google leaves rows out.
+    /// Ask day by day: more rows. auto: where Google leaves some out.
     walk_days: Option<WalkDays>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct SearchAnalytics {
 struct OrderBy {
     /// A column.
     field: String,
-    /// Largest first. Default: true for metrics but position.
+    /// Largest first. Default: metrics but position.
     #[serde(skip_serializing_if = "Option::is_none")]
     desc: Option<bool>,
 }
