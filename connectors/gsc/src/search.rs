@@ -244,7 +244,8 @@ async fn whole_window(
             pages = FuturesOrdered::new();
             planned = received;
         }
-        while pages.len() < if full { LANES } else { 1 } {
+        // One page less than there are lanes: beside them, the one that is being read is held.
+        while pages.len() < if full { LANES - 1 } else { 1 } {
             pages.push_back(ask(planned));
             planned += PAGE_ROWS;
             asked += 1;

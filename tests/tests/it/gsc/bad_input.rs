@@ -97,7 +97,6 @@ fn the_published_tools_are_small_and_described() {
     let tools = tools.as_array().expect("tools");
     let bytes: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
     for tool in tools {
-        println!("{} {}", tool["name"], tool.to_string().len());
         let mut schemas = vec![tool["inputSchema"].clone()];
         while let Some(schema) = schemas.pop() {
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {
