@@ -138,6 +138,8 @@ impl Filter {
                     );
                 }
             },
+            // An escape such as \S means something else in lower case.
+            FilterDimension::Country if expression.contains('\\') => return Ok(None),
             FilterDimension::Country => expression.to_lowercase(),
             FilterDimension::Device if self.operator.is_regex() => return Ok(None),
             FilterDimension::Device => match expression.trim().to_ascii_uppercase().as_str() {
@@ -262,6 +264,7 @@ mod tests {
             ("country", "notEquals", "United States", "usa"),
             ("country", "equals", "esp", "esp"),
             ("country", "includingRegex", "esp|USA", "esp|usa"),
+            ("country", "includingRegex", r"^\S+$", r"^\S+$"),
             ("device", "equals", "mobile", "MOBILE"),
             ("searchAppearance", "equals", "rich result", "RICH_RESULT"),
             ("page", "equals", "https://x.test/\u{1f337}", "https://x.test/%F0%9F%8C%B7"),

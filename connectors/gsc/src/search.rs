@@ -32,8 +32,8 @@ const PAGES_MAX: u64 = 2_000;
 const DAY_PAGES_MAX: u64 = 20;
 /// Pages in a row without anything new after which Google is taken to repeat itself.
 const REPEATED_PAGES_MAX: u32 = 3;
-/// Parts of the set of rows that were seen: they grow one after another, so that memory does not double at once.
-const SEEN_PARTS: usize = 64;
+/// Hashes of rows that were seen lately, before they are sorted in among the others.
+const RECENT_MIN: usize = 1 << 15;
 
 /// Whether to ask day by day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -372,15 +372,16 @@ impl<'a> Reader<'a> {
 }
 
 /// The rows that were seen, as hashes: with 64 random bits two of millions are the same less than once in a million
-/// extractions.
+/// extractions. Most are in a sorted list, which takes less than half the room of a set.
 struct Seen {
     hasher: RandomState,
-    parts: Vec<HashSet<u64, BuildHasherDefault<AsItIs>>>,
+    sorted: Vec<u64>,
+    recent: HashSet<u64, BuildHasherDefault<AsItIs>>,
 }
 
 impl Seen {
     fn new() -> Self {
-        Self { hasher: RandomState::new(), parts: vec![HashSet::default(); SEEN_PARTS] }
+        Self { hasher: RandomState::new(), sorted: Vec::new(), recent: HashSet::default() }
     }
 
     fn is_new<'a>(&mut self, key: impl Iterator<Item = &'a str>) -> bool {
@@ -389,12 +390,40 @@ impl Seen {
             hasher.write(value.as_bytes());
             hasher.write_u8(0xFF);
         }
-        let hash = hasher.finish();
-        self.parts[(hash % SEEN_PARTS as u64) as usize].insert(hash)
+        self.insert(hasher.finish())
+    }
+
+    fn insert(&mut self, hash: u64) -> bool {
+        if self.sorted.binary_search(&hash).is_ok() || !self.recent.insert(hash) {
+            return false;
+        }
+        if self.recent.len() >= RECENT_MIN.max(self.sorted.len() / 8) {
+            self.settle();
+        }
+        true
+    }
+
+    /// Sorts the recent ones in among the others, from the end, so that no second list is needed.
+    fn settle(&mut self) {
+        let mut recent: Vec<u64> = self.recent.drain().collect();
+        recent.sort_unstable();
+        let mut left = self.sorted.len();
+        self.sorted.reserve_exact(recent.len());
+        self.sorted.resize(left + recent.len(), 0);
+        for place in (0..self.sorted.len()).rev() {
+            let Some(&last) = recent.last() else { break };
+            if left > 0 && self.sorted[left - 1] > last {
+                left -= 1;
+                self.sorted[place] = self.sorted[left];
+            } else {
+                self.sorted[place] = last;
+                recent.pop();
+            }
+        }
     }
 }
 
-/// A hash of a hash is itself; the bits that chose the part are moved out of the way.
+/// A hash of a hash is itself.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -408,7 +437,7 @@ impl Hasher for AsItIs {
     }
 
     fn write_u64(&mut self, hash: u64) {
-        self.0 = hash.rotate_right(SEEN_PARTS.trailing_zeros());
+        self.0 = hash;
     }
 }
 
@@ -436,5 +465,18 @@ mod tests {
         {
             assert_eq!(seen.is_new(key.into_iter()), new, "{key:?}");
         }
+    }
+
+    #[test]
+    fn many_rows_are_remembered_however_they_are_kept() {
+        let mut seen = Seen::new();
+        // An odd factor scatters them over all 64 bits, and is one to one.
+        let hash = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for number in 0..200_000 {
+            assert!(seen.insert(hash(number)), "{number}");
+            assert!(!seen.insert(hash(number / 3)), "{number}");
+        }
+        assert!(seen.sorted.is_sorted() && seen.sorted.len() + seen.recent.len() == 200_000);
+        assert!((0..200_000).all(|number| !seen.insert(hash(number))));
     }
 }
