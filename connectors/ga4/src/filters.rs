@@ -149,7 +149,6 @@ fn in_list(field: &str, values: &[String], case_sensitive: bool) -> Value {
     json!({"fieldName": field, "inListFilter": {"values": values, "caseSensitive": case_sensitive}})
 }
 
-/// Google takes RE2 syntax, which the `regex` crate shares.
 fn check_regex(field: &str, pattern: &str) -> Result<()> {
     let field = shown(field);
     if pattern.len() > REGEX_MAX {
@@ -157,22 +156,8 @@ fn check_regex(field: &str, pattern: &str) -> Result<()> {
             "The regular expression on {field} is longer than {REGEX_MAX} characters."
         )));
     }
-    // RE2 has these and the `regex` crate does not; Google has the last word on them.
-    if pattern.contains("\\Q") || pattern.contains("\\C") {
-        return Ok(());
-    }
-    let reason = match regex::Regex::new(pattern) {
-        Ok(_) => return Ok(()),
-        Err(regex::Error::Syntax(text)) => {
-            text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-        }
-        Err(_) => "it is too complex".to_owned(),
-    };
-    Err(Error::invalid_arguments(format!(
-        "The regular expression on {field} is not valid RE2: {}. RE2 has no look-around and no back-references; use several \
-         filters, or not: true, instead.",
-        acp_google::clean(reason.trim_end_matches('.'), 200)
-    )))
+    acp_google::check_re2(pattern)
+        .map_err(|why| Error::invalid_arguments(format!("The regular expression on {field} {why}")))
 }
 
 impl Condition for MetricFilter {

@@ -77,6 +77,14 @@ pub trait Source: Send + Sync + 'static {
     /// [`Error::resource_not_found`](crate::Error::resource_not_found), with the expected format.
     fn resource(&self, id: &str) -> Result<Resource>;
 
+    /// The resource that a call is really about, once its credentials are known: for sources where a name in its normal form
+    /// can stand for something else, such as a page for the site it belongs to. It runs before tools and blocks do. Unless
+    /// a source says otherwise, a name stands for itself.
+    fn resolve(&self, call: &Call, resource: &Resource) -> impl Future<Output = Result<Resource>> + Send {
+        let _ = call;
+        std::future::ready(Ok(resource.clone()))
+    }
+
     /// Every resource these credentials reach, in the source's order.
     fn resources(&self, call: &Call) -> impl Future<Output = Result<Vec<ResourceSummary>>> + Send;
 }
@@ -313,12 +321,17 @@ impl Block {
 /// A [`Source`] whose type is no longer known.
 pub(crate) trait AnySource: Send + Sync {
     fn resource(&self, id: &str) -> Result<Resource>;
+    fn resolve<'a>(&'a self, call: &'a Call, resource: &'a Resource) -> BoxFuture<'a, Result<Resource>>;
     fn resources(&self, call: Arc<Call>) -> BoxFuture<'static, Result<Vec<ResourceSummary>>>;
 }
 
 impl<S: Source> AnySource for Arc<S> {
     fn resource(&self, id: &str) -> Result<Resource> {
         S::resource(self, id)
+    }
+
+    fn resolve<'a>(&'a self, call: &'a Call, resource: &'a Resource) -> BoxFuture<'a, Result<Resource>> {
+        Box::pin(S::resolve(self, call, resource))
     }
 
     fn resources(&self, call: Arc<Call>) -> BoxFuture<'static, Result<Vec<ResourceSummary>>> {

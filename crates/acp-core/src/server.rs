@@ -335,6 +335,7 @@ impl Server {
             Some(entry) => {
                 let mut prepared = self.prepare(entry, arguments, settings, context, facts)?;
                 prepared.call.progress = progress.clone();
+                self.resolve(&mut prepared.call, facts).await?;
                 self.run(prepared, context, facts).await
             }
         }
@@ -433,6 +434,16 @@ impl Server {
             )
         })?;
         self.shared.connector.source.resource(&id)
+    }
+
+    /// Puts the resource that a call is really about into the call.
+    async fn resolve(&self, call: &mut Call, facts: &mut Facts) -> Result<()> {
+        let Some(resource) = call.resource.take() else { return Ok(()) };
+        let resolved = self.shared.connector.source.resolve(call, &resource).await;
+        let resolved = resolved.inspect_err(|_| facts.warnings.append(&mut lock(&call.reports).warnings))?;
+        facts.resource_id = Some(resolved.id.clone());
+        call.resource = Some(resolved);
+        Ok(())
     }
 
     async fn run(
@@ -545,8 +556,11 @@ impl Server {
             facts.in_force.usable_credentials(&connector.about)?;
         }
         facts.in_force.check_config(&connector.about)?;
-        let call = Arc::new(self.call(resource.clone(), &facts.in_force));
-        let Some(resource) = resource else {
+        let mut call = self.call(resource, &facts.in_force);
+        self.resolve(&mut call, facts).await?;
+        facts.warnings.append(&mut lock(&call.reports).warnings);
+        let call = Arc::new(call);
+        let Some(resource) = call.resource.clone() else {
             if !wanted.is_empty() {
                 facts.warnings.push("request_data was ignored, because no resource_id was given.".to_owned());
             }

@@ -17,8 +17,9 @@ use crate::endpoints::Endpoints;
 use crate::error::{Context, Failure, GoogleError};
 use crate::google::Google;
 use crate::http::{SMALL, WHOLE};
+use crate::lanes::{Lanes, Turn};
 use crate::redact::{Secrets, clean};
-use crate::retry::{Waits, retry_after};
+use crate::retry::{Waits, backoff, retry_after};
 use crate::rows::RowSplitter;
 use crate::token::{Ask, Key, Token, Tokens};
 
@@ -37,6 +38,7 @@ pub struct Session {
     credentials: Arc<GoogleCredentials>,
     scopes: &'static [&'static str],
     key: Key,
+    lanes: Option<Lanes>,
 }
 
 /// A request, ready to be sent more than once.
@@ -50,7 +52,13 @@ struct Outgoing {
 impl Session {
     pub(crate) fn new(google: Google, credentials: GoogleCredentials, scopes: &'static [&'static str]) -> Self {
         let key = Tokens::key(&credentials, scopes, google.endpoints().token());
-        Self { google, credentials: Arc::new(credentials), scopes, key }
+        Self { google, credentials: Arc::new(credentials), scopes, key, lanes: None }
+    }
+
+    /// The same session, whose requests share a bound on how many are on their way at once.
+    #[must_use]
+    pub fn in_lanes(self, lanes: Lanes) -> Self {
+        Self { lanes: Some(lanes), ..self }
     }
 
     /// Where the APIs are.
@@ -84,6 +92,19 @@ impl Session {
         let content = to_json(body)?;
         let mut waits = Waits::new(&self.google.shared().http.timing);
         self.open(&self.outgoing(Method::POST, url, Some(content))?, &mut waits).await
+    }
+
+    /// Posts JSON and reads the whole answer, at most 64 MiB, with its top-level array `array` taken apart. For pages that
+    /// are asked for ahead of whoever reads them. One that breaks off is asked for again.
+    pub async fn post_rows(&self, url: &str, body: &impl Serialize, array: &str) -> Result<Rows, Failure> {
+        let outgoing = self.outgoing(Method::POST, url, Some(to_json(body)?))?;
+        let mut waits = Waits::new(&self.google.shared().http.timing);
+        loop {
+            match self.open(&outgoing, &mut waits).await?.rows(array).await {
+                Ok(rows) => return Ok(rows),
+                Err(failure) => waits.pause(failure).await?,
+            }
+        }
     }
 
     /// A token for a client of Google's own that sends its requests itself. `ACP_CREDENTIALS_INVALID` when Google
@@ -122,10 +143,19 @@ impl Session {
         let mut token = ask.token().await?;
         let mut renewed = false;
         loop {
+            let turn = match &self.lanes {
+                Some(lanes) => lanes.turn().await,
+                None => None,
+            };
             let failure = match self.attempt(outgoing, &token).await {
-                Ok(body) => return Ok(body),
+                Ok(body) => return Ok(Body { _turn: turn, ..body }),
                 Err(failure) => failure,
             };
+            if let (Some(turn), Some(error)) = (turn, failure.google().filter(|error| error.is_rate_limit())) {
+                let timing = &self.google.shared().http.timing;
+                let wait = error.retry_after.filter(|wait| *wait <= timing.longest_retry_after);
+                turn.objected(wait.unwrap_or_else(|| backoff(timing, waits.retries())));
+            }
             let unauthorised = failure.google().is_some_and(|error| error.http_status == 401);
             if !unauthorised {
                 waits.pause(failure).await?;
@@ -164,7 +194,7 @@ impl Session {
         if !response.status().is_success() {
             return Err(self.failed(response, token).await.into());
         }
-        let body = Body { google: self.google.clone(), response, received: 0 };
+        let body = Body { google: self.google.clone(), response, received: 0, _turn: None };
         if body.is_json() { Ok(body) } else { Err(body.not_json(&self.secrets(token)).await) }
     }
 
@@ -190,6 +220,40 @@ pub struct Body {
     google: Google,
     response: Response,
     received: u64,
+    /// The request's place among those that are on their way.
+    _turn: Option<Turn>,
+}
+
+/// An answer that is held as a whole, with the elements of one array found.
+#[derive(Debug, Default)]
+pub struct Rows {
+    elements: Vec<u8>,
+    /// Where each element ends.
+    ends: Vec<usize>,
+    rest: Vec<u8>,
+}
+
+impl Rows {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The elements, each as the bytes it had in the answer.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.elements[start..*end])
+    }
+
+    /// The answer without the elements.
+    pub fn rest<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        parse(&self.rest)
+    }
 }
 
 impl fmt::Debug for Body {
@@ -222,6 +286,25 @@ impl Body {
             splitter.push(&chunk, &mut on_row)?;
         }
         parse(&splitter.finish()?)
+    }
+
+    async fn rows(mut self, array: &str) -> Result<Rows, Failure> {
+        let mut rows = Rows::default();
+        let mut splitter = RowSplitter::new(array);
+        while let Some(chunk) = self.chunk().await? {
+            if self.received > WHOLE as u64 {
+                return Err(too_large((WHOLE as u64) >> 20));
+            }
+            splitter.push(&chunk, |row| {
+                rows.elements.extend_from_slice(row);
+                rows.ends.push(rows.elements.len());
+                Ok::<(), Failure>(())
+            })?;
+        }
+        rows.rest = splitter.finish()?;
+        // Several of these are held at a time, and doubling leaves up to half of each unused.
+        rows.elements.shrink_to_fit();
+        Ok(rows)
     }
 
     async fn whole(mut self) -> Result<Vec<u8>, Failure> {

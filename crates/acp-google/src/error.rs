@@ -10,6 +10,8 @@ use crate::redact::{Secrets, clean};
 
 /// Characters of Google's own words in a message.
 const WORDS: usize = 500;
+/// How long Search Console asks to wait when its load quota is used up.
+const LOAD_QUOTA: Duration = Duration::from_secs(15 * 60);
 
 /// Why a request failed. Connectors that know more about an error look at it before they turn it into an ACP error
 /// with [`into_acp`](Self::into_acp).
@@ -294,13 +296,30 @@ impl GoogleError {
     pub fn is_rate_limit(&self) -> bool {
         let reasons = ["rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"];
         let concurrent = self.message.contains("concurrent requests quota");
-        (self.has_reason(&reasons) || concurrent) && !self.is_long_quota()
+        (self.has_reason(&reasons) || concurrent || self.is_search_rate()) && !self.is_long_quota()
     }
 
     /// Whether it says that a quota is used up, so that a wait of seconds does not help.
     pub fn is_quota(&self) -> bool {
         let exhausted = self.message.contains("Exhausted") && !self.message.contains("concurrent requests quota");
-        exhausted || self.is_long_quota() || self.has_reason(&["quotaExceeded", "dailyLimitExceeded"])
+        let exceeded = self.has_reason(&["quotaExceeded", "dailyLimitExceeded"]) && !self.is_search_rate();
+        exhausted || self.is_long_quota() || exceeded
+    }
+
+    /// Search Console has one reason, `quotaExceeded`, for all its limits; only its words tell requests that come too
+    /// fast from a load that is used up.
+    fn is_search_rate(&self) -> bool {
+        self.message.contains("QPS quota exceeded") || self.message.contains("QPM quota exceeded")
+    }
+
+    /// Search Console's bound on how much its answers cost it, counted in parts of ten minutes.
+    fn is_search_load(&self) -> bool {
+        self.message.contains("load quota exceeded")
+    }
+
+    /// After how long another try makes sense: as the answer says, or as the quota is documented.
+    pub fn wait(&self) -> Option<Duration> {
+        self.retry_after.or(self.is_search_load().then_some(LOAD_QUOTA))
     }
 
     /// A limit per day can come under the reason of a rate limit; only its unit or name tells.
@@ -355,7 +374,7 @@ impl GoogleError {
                 error = error.with_data(key, clean(value, 100));
             }
         }
-        if let Some(wait) = self.retry_after {
+        if let Some(wait) = self.wait() {
             error = error.with_data("retry_after_s", wait.as_secs());
         }
         error
@@ -454,7 +473,7 @@ impl GoogleError {
     fn when(&self) -> String {
         let text = self.message.as_str();
         let seconds = self.retry_after.map(|wait| wait.as_secs().max(1));
-        if text.contains("15 minutes") {
+        if text.contains("15 minutes") || self.is_search_load() {
             "Do not retry before 15 minutes have passed.".to_owned()
         } else if ["per hour", "under an hour", "thresholded requests"].iter().any(|part| text.contains(part)) {
             "It is back within an hour; do not retry before.".to_owned()
@@ -633,6 +652,24 @@ mod tests {
         let error = error.into_acp(&Context::default());
         assert!(error.message().contains("before 7 seconds"), "{}", error.message());
         assert_eq!(error.data().unwrap()["retry_after_s"], 7);
+    }
+
+    #[test]
+    fn search_console_has_one_reason_for_two_limits() {
+        let body = |what: &str| {
+            with_reason(
+                403,
+                "quotaExceeded",
+                &format!("Search Analytics {what} quota exceeded. Learn about usage limits."),
+            )
+        };
+        let load = acp(403, body("load"));
+        assert_eq!(load.code(), ErrorCode::UpstreamError);
+        assert!(load.message().contains("15 minutes") && load.message().contains("used up"), "{}", load.message());
+        assert_eq!(load.data().unwrap()["retry_after_s"], 900);
+        let rate = acp(403, body("QPS"));
+        assert!(rate.message().contains("too many") && rate.message().contains("minute"), "{}", rate.message());
+        assert_eq!(rate.data().unwrap().get("retry_after_s"), None);
     }
 
     #[test]

@@ -34,6 +34,11 @@ impl<'a> Waits<'a> {
         Ok(())
     }
 
+    /// Tries so far, after the first.
+    pub(crate) fn retries(&self) -> u32 {
+        self.retries
+    }
+
     fn next(&mut self, failure: &Failure) -> Option<Duration> {
         if self.retries >= most_retries(failure, self.timing) {
             return None;
@@ -136,6 +141,8 @@ mod tests {
             (google(429, "", "Exhausted property tokens per day.", Some(1)), 0),
             (google(429, "", "Exhausted potentially thresholded requests quota.", None), 0),
             (google(403, "quotaExceeded", "Quota exceeded", None), 0),
+            (google(403, "quotaExceeded", "Search Analytics QPS quota exceeded.", None), RATE_LIMIT),
+            (google(403, "quotaExceeded", "Search Analytics load quota exceeded.", None), 0),
             (google(500, "quotaExceeded", "Quota exceeded", None), 0),
             (google(500, "bytesBilledLimitExceeded", "", None), 0),
             (google(403, "forbidden", "", Some(1)), 0),

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use acp_core::Error;
-use acp_google::{Endpoints, Failure, Google, GoogleCredentials, Options, Session};
+use acp_google::{Endpoints, Failure, Google, GoogleCredentials, Lanes, Options, Session};
 use acp_protocol::error::ErrorCode;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -539,4 +539,49 @@ async fn no_log_line_holds_a_secret_or_a_query() {
     for secret in ["ya29.", "eyJ", "PRIVATE KEY", "1//refresh", "GOCSPX", "PLANTED", "secret=no", "45, 45, 45"] {
         assert!(!log.contains(secret), "{secret}: {log}");
     }
+}
+
+#[tokio::test]
+async fn rows_are_found_in_an_answer_that_is_held() {
+    let rows: Vec<Value> = (0..5_000).map(|number| json!({"keys": [number.to_string()]})).collect();
+    let body = gzip(&json!({"rows": rows, "kind": "k"}).to_string());
+    let fake = Fake::start(move |number, _| match number {
+        // A body that breaks off is asked for again, and nothing of it is kept.
+        0 => Answer::Cut { body: br#"{"rows":[{"keys":["7"]},{"keys":"#.to_vec(), missing: 10 },
+        _ => raw(200, "application/json", body.clone()).header("content-encoding", "gzip"),
+    })
+    .await;
+    let rows = session(&fake).post_rows(&fake.url(), &json!({}), "rows").await.unwrap();
+    assert_eq!((fake.calls(), rows.len(), rows.is_empty()), (2, 5_000, false));
+    for (number, row) in rows.iter().enumerate() {
+        assert_eq!(row, format!("{{\"keys\":[\"{number}\"]}}").as_bytes());
+    }
+    assert_eq!(rows.rest::<Value>().unwrap(), json!({"rows": [], "kind": "k"}));
+
+    let fake = Fake::start(|_, _| json(200, json!({"kind": "k"}))).await;
+    let none = session(&fake).post_rows(&fake.url(), &json!({}), "rows").await.unwrap();
+    assert!(none.is_empty() && none.iter().next().is_none());
+}
+
+/// Search Console's burst limit comes as `quotaExceeded`: it is waited for, and fewer requests are sent at once.
+#[tokio::test]
+async fn a_burst_limit_closes_lanes_and_loses_nothing() {
+    let fake = Fake::start(|number, _| match number {
+        0 | 1 => google_error(403, "quotaExceeded", "Search Analytics QPS quota exceeded. Learn about usage limits."),
+        _ => json(200, json!({"rows": [number]})),
+    })
+    .await;
+    let lanes = Lanes::new(3);
+    let session = session(&fake).in_lanes(lanes.clone());
+    let url = fake.url();
+    let asked = (0..6).map(|_| session.post_rows(&url, &Value::Null, "rows"));
+    for rows in futures::future::join_all(asked).await {
+        assert_eq!(rows.unwrap().len(), 1);
+    }
+    assert_eq!((fake.calls(), lanes.open()), (8, 1));
+
+    let (error, calls) =
+        failing(|_, _| google_error(403, "quotaExceeded", "Search Analytics load quota exceeded.")).await;
+    assert_eq!((error.code(), calls), (ErrorCode::UpstreamError, 1), "a load is not tried again");
+    assert_eq!(error.data().unwrap()["retry_after_s"], 900);
 }

@@ -8,6 +8,8 @@ mod command_line;
 mod files;
 mod footprint;
 mod ga4;
+mod google;
+mod gsc;
 mod host;
 mod host_tables;
 mod hostile;

@@ -1,297 +1,24 @@
-//! One Google and one connector per test, and what the tests ask of their answers.
+//! The connector for Analytics, and a Google for it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
-use google_sandbox::{LoggedRequest, Sandbox};
-use jiff::ToSpan;
-use jiff::civil::Date;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
-use crate::rules;
-use crate::server::{acp_client, call_params, clip};
+use crate::google::Connector;
+pub(super) use crate::google::{Answer, Ended, Google, PATIENCE, day_of};
 
-/// How long a call may take unless a test says otherwise. Builds beside a test slow it down.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the process may take to end after its input has ended.
-const END: Duration = Duration::from_secs(10);
-
-/// A Google in this process.
-pub(super) struct Google {
-    runtime: Runtime,
-    sandbox: Option<Sandbox>,
-    facts: Value,
-    folder: TempDir,
-}
-
-impl Google {
-    pub(super) fn start() -> Self {
-        Self::with_latency(Duration::ZERO)
-    }
-
-    pub(super) fn with_latency(latency: Duration) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for the credentials");
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
-        let options = google_sandbox::Options { latency, ..google_sandbox::Options::in_dir(folder.path()) };
-        let sandbox = runtime.block_on(google_sandbox::start(options)).expect("the sandbox");
-        let facts = sandbox.facts();
-        Self { runtime, sandbox: Some(sandbox), facts, folder }
-    }
-
-    pub(super) fn sandbox(&self) -> &Sandbox {
-        self.sandbox.as_ref().expect("Google was stopped")
-    }
-
-    /// Closes the port.
-    pub(super) fn stop(&mut self) {
-        if let Some(sandbox) = self.sandbox.take() {
-            self.runtime.block_on(sandbox.shutdown());
-        }
-    }
-
-    /// What was planted.
-    pub(super) fn facts(&self) -> &Value {
-        &self.facts
-    }
-
-    /// A credential: `full`, `limited` or `oauth`.
-    pub(super) fn credentials(&self, who: &str) -> Value {
-        let text = std::fs::read_to_string(self.folder.path().join(format!("{who}.json"))).expect("credentials");
-        serde_json::from_str(&text).expect("credentials are JSON")
-    }
-
-    /// The key inside the credential `full`.
-    pub(super) fn key(&self) -> Value {
-        let credentials = self.credentials("full");
-        serde_json::from_str(credentials["service_account"].as_str().expect("a key")).expect("a key is JSON")
-    }
-
-    /// The full credential as somebody else's: another identity for the connector, the same account for Google.
-    pub(super) fn another(&self, who: &str, number: usize) -> Value {
-        let mut credentials = self.credentials(who);
-        credentials["note"] = json!(format!("copy {number}"));
-        credentials
-    }
-
-    /// The first property of a kind.
-    pub(super) fn property(&self, kind: &str) -> &Value {
-        let properties = self.facts["properties"].as_array().expect("properties");
-        properties.iter().find(|property| property["kind"] == kind).unwrap_or_else(|| panic!("no {kind} property"))
-    }
-
-    pub(super) fn id(&self, kind: &str) -> &str {
-        self.property(kind)["id"].as_str().expect("an id")
-    }
-
-    /// A day of the main property's calendar, so many days before today.
-    pub(super) fn day(&self, ago: i64) -> String {
-        day_of(self.property("main"), ago)
-    }
-
-    pub(super) fn fault(&self, fault: &Value) {
-        self.sandbox().faults().add_json(fault).unwrap_or_else(|why| panic!("{fault}: {why}"));
-    }
-
-    /// Forgets faults and requests.
-    pub(super) fn calm(&self) {
-        self.sandbox().faults().clear();
-        self.sandbox().clear_log();
-    }
-
-    /// The requests whose path ends so.
-    pub(super) fn asked(&self, end: &str) -> Vec<LoggedRequest> {
-        self.sandbox().log().into_iter().filter(|request| request.path.ends_with(end)).collect()
-    }
-
-    pub(super) fn reports(&self) -> usize {
-        self.asked(":runReport").len()
-    }
-}
-
-/// A day of a property's calendar, so many days before its today.
-pub(super) fn day_of(property: &Value, ago: i64) -> String {
-    let today: Date = property["today"].as_str().and_then(|day| day.parse().ok()).expect("a day");
-    today.checked_sub(ago.days()).expect("a day").to_string()
-}
-
-/// The connector, running.
-pub(super) struct Ga4 {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<String>,
-    /// Messages nobody waited for yet.
-    unclaimed: Vec<Answer>,
-    stdout: Arc<Mutex<Vec<u8>>>,
-    stderr: Arc<Mutex<Vec<u8>>>,
-    readers: Vec<JoinHandle<()>>,
-    root: Arc<TempDir>,
-    next_id: u64,
-    url: String,
-    credentials: Value,
-    property: String,
-}
-
-/// What is left of a connector.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
-    pub(super) took: Duration,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
-    pub(super) root: Arc<TempDir>,
-}
+/// The connector, running; calls are about the main property unless they say otherwise.
+pub(super) struct Ga4(Connector);
 
 impl Ga4 {
-    /// Starts it in a folder of its own; calls use the full credential and the main property unless they say otherwise.
     pub(super) fn start(google: &Google) -> Self {
         Self::start_with(google, &[], None)
     }
 
     pub(super) fn start_with(google: &Google, variables: &[(&str, &str)], root: Option<Arc<TempDir>>) -> Self {
-        let root = root.unwrap_or_else(|| {
-            let root = tempfile::tempdir().expect("a folder for the connector");
-            for folder in ["tmp", "cache", "cwd", "home", "os-tmp"] {
-                std::fs::create_dir(root.path().join(folder)).expect("a folder");
-            }
-            Arc::new(root)
-        });
-        let program =
-            Path::new(env!("CARGO_BIN_EXE_acp-toy")).with_file_name(format!("ga4{}", std::env::consts::EXE_SUFFIX));
-        assert!(program.exists(), "ga4 is not built: run `cargo xtask test`, which builds it first");
-        let mut command = Command::new(program);
-        command.current_dir(root.path().join("cwd")).env_clear();
-        for kept in ["PATH", "SystemRoot", "LLVM_PROFILE_FILE"] {
-            command.envs(std::env::var_os(kept).map(|value| (kept, value)));
-        }
-        for (name, folder) in [
-            ("ACP_TMP_DIR", "tmp"),
-            ("ACP_CACHE_DIR", "cache"),
-            ("HOME", "home"),
-            ("TMPDIR", "os-tmp"),
-            ("TEMP", "os-tmp"),
-            ("TMP", "os-tmp"),
-        ] {
-            command.env(name, root.path().join(folder));
-        }
-        let url = google.sandbox().url().to_owned();
-        command.env("ACP_GOOGLE_SANDBOX", &url).env("TZ", "UTC").envs(variables.iter().copied());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the connector starts");
-        let (sender, lines) = channel();
-        let (stdout, stderr) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Vec<u8>>>::default());
-        let mut out = BufReader::with_capacity(1 << 20, child.stdout.take().expect("stdout"));
-        let mut err = child.stderr.take().expect("stderr");
-        let (kept_out, kept_err) = (stdout.clone(), stderr.clone());
-        let readers = vec![
-            std::thread::spawn(move || {
-                let mut line = Vec::new();
-                while out.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                    kept_out.lock().expect("stdout").extend(&line);
-                    let _ = sender.send(String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned());
-                    line.clear();
-                }
-            }),
-            std::thread::spawn(move || {
-                let mut chunk = [0; 8192];
-                while let Ok(read @ 1..) = err.read(&mut chunk) {
-                    kept_err.lock().expect("stderr").extend(&chunk[..read]);
-                }
-            }),
-        ];
-        let stdin = child.stdin.take();
-        let mut ga4 = Self {
-            child,
-            stdin,
-            lines,
-            unclaimed: Vec::new(),
-            stdout,
-            stderr,
-            readers,
-            root,
-            next_id: 0,
-            url,
-            credentials: google.credentials("full"),
-            property: google.id("main").to_owned(),
-        };
-        let hello = ga4.request(
-            "initialize",
-            &json!({"protocolVersion": "2025-11-25", "capabilities": {"experimental": {"acp": acp_client()}}, "clientInfo": {"name": "tests", "version": "1"}}),
-        );
-        assert_eq!(hello.json["result"]["serverInfo"]["name"], "ga4", "{}", clip(&hello.text));
-        ga4.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        ga4
-    }
-
-    /// The address of the Google it was started with.
-    pub(super) fn url(&self) -> &str {
-        &self.url
-    }
-
-    pub(super) fn send(&mut self, message: &Value) {
-        let stdin = self.stdin.as_mut().expect("stdin is open");
-        // A process that has ended is found when its answer is missing.
-        let _ = stdin.write_all(format!("{message}\n").as_bytes()).and_then(|()| stdin.flush());
-    }
-
-    pub(super) fn begin(&mut self, method: &str, params: &Value) -> u64 {
-        self.next_id += 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params}));
-        self.next_id
-    }
-
-    pub(super) fn request(&mut self, method: &str, params: &Value) -> Answer {
-        let id = self.begin(method, params);
-        self.wait(id, PATIENCE)
-    }
-
-    /// Sends a call. Arguments without a `resource_id` are about the main property (`null`: about none), a `_meta.acp`
-    /// without `credentials` has the full ones.
-    pub(super) fn begin_call(&mut self, tool: &str, arguments: &Value, meta: &Value) -> u64 {
-        let params = self.params(tool, arguments, meta);
-        self.begin("tools/call", &params)
-    }
-
-    /// As [`begin_call`](Self::begin_call), with progress under the call's own id.
-    pub(super) fn begin_call_with_progress(&mut self, tool: &str, arguments: &Value, meta: &Value) -> u64 {
-        let mut params = self.params(tool, arguments, meta);
-        params["_meta"]["progressToken"] = json!(self.next_id + 1);
-        self.begin("tools/call", &params)
-    }
-
-    fn params(&self, tool: &str, arguments: &Value, meta: &Value) -> Value {
-        let mut arguments = arguments.clone();
-        match arguments.get("resource_id") {
-            None => arguments["resource_id"] = json!(self.property),
-            Some(Value::Null) => drop(arguments.as_object_mut().expect("arguments").remove("resource_id")),
-            Some(_) => {}
-        }
-        let mut meta = meta.clone();
-        if meta.get("credentials").is_none() {
-            meta["credentials"] = self.credentials.clone();
-        }
-        call_params(tool, &arguments, &meta)
-    }
-
-    /// Calls a tool and checks the rules that hold for every answer.
-    pub(super) fn call(&mut self, tool: &str, arguments: &Value, meta: &Value) -> Answer {
-        let id = self.begin_call(tool, arguments, meta);
-        self.answer(id, tool, arguments)
-    }
-
-    /// The answer to a call, with the general rules checked.
-    pub(super) fn answer(&mut self, id: u64, tool: &str, arguments: &Value) -> Answer {
-        let answer = self.wait(id, PATIENCE);
-        if let Err(problem) = rules::check(&answer.text, "ga4", tool, false) {
-            panic!("{tool} {arguments}: {problem}\n{}", clip(&answer.text));
-        }
-        answer.about(format!("{tool} {arguments}"))
+        Self(Connector::start("ga4", google, google.id("main"), variables, root))
     }
 
     /// `run_report` with the full credential.
@@ -304,198 +31,27 @@ impl Ga4 {
         self.call("run_report", arguments, &json!({"credentials": credentials}))
     }
 
-    /// Waits for the answer to a request.
-    pub(super) fn wait(&mut self, id: u64, patience: Duration) -> Answer {
-        let deadline = Instant::now() + patience;
-        let answers = |message: &Answer| message.json.get("method").is_none() && message.json["id"] == id;
-        loop {
-            if let Some(place) = self.unclaimed.iter().position(answers) {
-                return self.unclaimed.remove(place);
-            }
-            if let Err(why) = self.receive(deadline) {
-                panic!("request {id} got no answer within {patience:?} ({why}); stderr: {}", self.stderr());
-            }
-        }
-    }
-
-    /// Takes in what comes until the time is up, and gives all that nobody waited for.
-    pub(super) fn listen(&mut self, time: Duration) -> Vec<Answer> {
-        let deadline = Instant::now() + time;
-        while self.receive(deadline).is_ok() {}
-        std::mem::take(&mut self.unclaimed)
-    }
-
-    fn receive(&mut self, deadline: Instant) -> Result<(), &'static str> {
-        match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(text) => {
-                let json = serde_json::from_str(&text)
-                    .unwrap_or_else(|error| panic!("stdout is not JSON-RPC ({error}): {}", clip(&text)));
-                self.unclaimed.push(Answer { text, json, what: String::new() });
-                Ok(())
-            }
-            Err(RecvTimeoutError::Timeout) => Err("time is up"),
-            Err(RecvTimeoutError::Disconnected) => Err("the process closed stdout"),
-        }
-    }
-
-    /// Whether it still answers.
-    pub(super) fn assert_alive(&mut self, after: &str) {
-        let id = self.begin("ping", &json!({}));
-        let pong = self.wait(id, PATIENCE);
-        assert!(pong.json.get("result").is_some(), "after {after}: {}", pong.text);
-    }
-
-    pub(super) fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.stderr.lock().expect("stderr")).into_owned()
-    }
-
-    /// The folder with `tmp`, `cache`, `cwd` and `home`.
-    pub(super) fn root(&self) -> &Path {
-        self.root.path()
-    }
-
-    /// What is in one of its folders.
-    pub(super) fn files(&self, folder: &str) -> Vec<PathBuf> {
-        rules::files_below(&self.root().join(folder))
-    }
-
-    /// The most memory it has had, in bytes.
-    #[cfg(target_os = "linux")]
-    pub(super) fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the process runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
-    }
-
     /// Closes its input and waits for the end.
-    pub(super) fn end(mut self) -> Ended {
-        let started = Instant::now();
-        self.stdin.take();
-        let status = loop {
-            match self.child.try_wait().expect("the state of the process") {
-                Some(status) => break status,
-                None if started.elapsed() < END => std::thread::sleep(Duration::from_millis(5)),
-                None => panic!("the process did not end within {END:?} of the end of its input"),
-            }
-        };
-        let took = started.elapsed();
-        for reader in self.readers.drain(..) {
-            reader.join().expect("a reader");
-        }
-        let stdout = std::mem::take(&mut *self.stdout.lock().expect("stdout"));
-        if let Err(problem) = rules::check_stdout(&stdout) {
-            panic!("{problem}");
-        }
-        let stderr = self.stderr();
-        assert!(!stderr.contains("panicked"), "the process panicked: {stderr}");
-        Ended { status, took, stdout: String::from_utf8_lossy(&stdout).into_owned(), stderr, root: self.root.clone() }
+    pub(super) fn end(self) -> Ended {
+        self.0.end()
     }
 
     /// As [`end`](Self::end), which must go well.
     pub(super) fn end_well(self) -> Ended {
-        let ended = self.end();
-        assert!(ended.status.success(), "it ended with {}: {}", ended.status, ended.stderr);
-        ended
+        self.0.end_well()
     }
 }
 
-impl Drop for Ga4 {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Ga4 {
+    type Target = Connector;
+
+    fn deref(&self) -> &Connector {
+        &self.0
     }
 }
 
-/// One message of the connector, usually the answer to a call.
-#[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) text: String,
-    pub(super) json: Value,
-    /// What was sent, for messages about it.
-    what: String,
-}
-
-impl Answer {
-    fn about(mut self, what: String) -> Self {
-        self.what = what;
-        self
-    }
-
-    /// `_meta.acp`.
-    pub(super) fn acp(&self) -> &Value {
-        &self.json["result"]["_meta"]["acp"]
-    }
-
-    pub(super) fn info(&self) -> &Value {
-        &self.acp()["system_info"]
-    }
-
-    pub(super) fn data(&self) -> &Value {
-        &self.acp()["system_data"]
-    }
-
-    /// What the model reads.
-    pub(super) fn model(&self) -> Value {
-        let text = self.json["result"]["content"][0]["text"].as_str().unwrap_or_default();
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, clip(&self.text)))
-    }
-
-    /// Itself, if it is no error.
-    pub(super) fn ok(self) -> Self {
-        assert!(self.json["result"].is_object() && self.error().is_none(), "{}: {}", self.what, clip(&self.text));
-        self
-    }
-
-    /// Code and message, if it is an error.
-    pub(super) fn error(&self) -> Option<(i64, String)> {
-        let error = match self.acp().get("error") {
-            Some(error) => error,
-            None => self.json.get("error")?,
-        };
-        Some((error["code"].as_i64()?, error["message"].as_str()?.to_owned()))
-    }
-
-    /// The message of an error that must have this code.
-    pub(super) fn refused(&self, code: i64) -> String {
-        match self.error() {
-            Some((found, message)) if found == code => message,
-            other => panic!("{}: expected the error {code}, got {other:?}: {}", self.what, clip(&self.text)),
-        }
-    }
-
-    /// Every row of the table, wherever it is.
-    pub(super) fn rows(&self) -> Vec<Value> {
-        let data = self.data();
-        let text = match data["table_uri"].as_str() {
-            Some(uri) => {
-                let path = rules::path_of(uri).unwrap_or_else(|problem| panic!("{}: {problem}", self.what));
-                std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", self.what))
-            }
-            None => data["table"].to_string(),
-        };
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, clip(&self.text)))
-    }
-
-    /// One column of the table.
-    pub(super) fn column(&self, name: &str) -> Vec<Value> {
-        self.rows().iter().map(|row| row[name].clone()).collect()
-    }
-
-    /// A numeric column, added up.
-    pub(super) fn sum(&self, name: &str) -> f64 {
-        self.column(name).iter().map(|cell| cell.as_f64().unwrap_or_default()).sum()
-    }
-
-    /// The header of a column.
-    pub(super) fn header(&self, name: &str) -> &Value {
-        let headers = self.data()["headers"].as_array().map_or(&[][..], Vec::as_slice);
-        headers.iter().find(|header| header["name"] == name).unwrap_or(&Value::Null)
-    }
-
-    /// The warnings for the model.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let model = self.model();
-        let warnings = model["warnings"].as_array().cloned().unwrap_or_default();
-        warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+impl DerefMut for Ga4 {
+    fn deref_mut(&mut self) -> &mut Connector {
+        &mut self.0
     }
 }

@@ -1,0 +1,234 @@
+//! Rows that are held in memory by their key, for merging days and for sorting.
+
+use std::cmp::Ordering;
+use std::hash::{BuildHasher, RandomState};
+
+use acp_core::{Error, Result};
+use hashbrown::HashTable;
+
+use crate::filters::Metric;
+use crate::search::Figures;
+
+/// The most rows, and bytes of their keys, that are held: under 512 MiB together.
+const ROWS_MAX: usize = 2_000_000;
+const KEYS_MAX: usize = 256 << 20;
+/// Ends each value of a key. No byte of UTF-8 is this one.
+const END: u8 = 0xFF;
+
+/// Rows by key, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct RowStore {
+    keys: Vec<u8>,
+    rows: Vec<Held>,
+    index: HashTable<u32>,
+    hasher: RandomState,
+    rows_max: usize,
+    keys_max: usize,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// Where its key ends in `keys`.
+    end: usize,
+    figures: Figures,
+}
+
+/// What rows are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// The dimension at this place.
+    Dimension(usize),
+    Metric(Metric),
+}
+
+impl RowStore {
+    pub(crate) fn new() -> Self {
+        Self::with_bounds(ROWS_MAX, KEYS_MAX)
+    }
+
+    fn with_bounds(rows_max: usize, keys_max: usize) -> Self {
+        Self {
+            keys: Vec::new(),
+            rows: Vec::new(),
+            index: HashTable::new(),
+            hasher: RandomState::new(),
+            rows_max,
+            keys_max,
+        }
+    }
+
+    /// Adds a row; one whose key is known joins it.
+    pub(crate) fn add<'a>(&mut self, key: impl Iterator<Item = &'a str>, figures: Figures) -> Result<()> {
+        let start = self.keys.len();
+        for value in key {
+            self.keys.extend_from_slice(value.as_bytes());
+            self.keys.push(END);
+        }
+        let Self { keys, rows, index, hasher, .. } = self;
+        let (known, key) = keys.split_at(start);
+        let hash = hasher.hash_one(key);
+        let key_at = |place: u32| key_of(known, rows, place as usize);
+        if let Some(place) = index.find(hash, |place| key_at(*place) == key) {
+            rows[*place as usize].figures.join(&figures);
+            self.keys.truncate(start);
+            return Ok(());
+        }
+        if rows.len() >= self.rows_max || keys.len() > self.keys_max {
+            return Err(too_many(self.rows_max));
+        }
+        let place = rows.len() as u32;
+        let whole = |place: &u32| if *place == rows.len() as u32 { hash } else { hasher.hash_one(key_at(*place)) };
+        index.insert_unique(hash, place, whole);
+        rows.push(Held { end: keys.len(), figures });
+        Ok(())
+    }
+
+    /// Hands out the rows in an order; rows that tie stay as they came.
+    pub(crate) fn each_ordered(
+        &self,
+        order: &[(Column, bool)],
+        mut on_row: impl FnMut(&[&str], &Figures) -> Result<()>,
+    ) -> Result<()> {
+        let mut places: Vec<u32> = (0..self.rows.len() as u32).collect();
+        if !order.is_empty() {
+            places.sort_by(|one, two| self.compare(*one as usize, *two as usize, order));
+        }
+        let mut values = Vec::new();
+        for place in places {
+            values.clear();
+            values.extend(self.values(place as usize));
+            on_row(&values, &self.rows[place as usize].figures)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&self, one: usize, two: usize, order: &[(Column, bool)]) -> Ordering {
+        for (column, descending) in order {
+            let ordering = match column {
+                Column::Dimension(place) => {
+                    let (one, two) = (self.values(one).nth(*place), self.values(two).nth(*place));
+                    if *descending { two.cmp(&one) } else { one.cmp(&two) }
+                }
+                Column::Metric(metric) => {
+                    let value = |place: usize| self.rows[place].figures.get(*metric);
+                    match (value(one), value(two)) {
+                        (Some(one), Some(two)) if *descending => two.total_cmp(&one),
+                        (Some(one), Some(two)) => one.total_cmp(&two),
+                        // What has no value is last in either direction.
+                        (one, two) => two.is_some().cmp(&one.is_some()),
+                    }
+                }
+            };
+            if ordering != Ordering::Equal {
+                return ordering;
+            }
+        }
+        Ordering::Equal
+    }
+
+    fn values(&self, place: usize) -> impl Iterator<Item = &str> {
+        let key = key_of(&self.keys, &self.rows, place);
+        key.split_inclusive(|byte| *byte == END).map(|value| {
+            // It was a text when it was added.
+            std::str::from_utf8(&value[..value.len() - 1]).unwrap_or_default()
+        })
+    }
+}
+
+fn key_of<'a>(keys: &'a [u8], rows: &[Held], place: usize) -> &'a [u8] {
+    let start = place.checked_sub(1).map_or(0, |before| rows[before].end);
+    &keys[start..rows[place].end]
+}
+
+fn too_many(rows: usize) -> Error {
+    Error::invalid_arguments(format!(
+        "The result is too large to be merged or sorted here: at most {rows} rows fit. Use a shorter window, fewer dimensions or a \
+         filter; or leave order_by out and add the dimension date, so that rows need not be merged."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(clicks: f64, impressions: f64, position: Option<f64>) -> Figures {
+        Figures { clicks, impressions, ctr: clicks / impressions, position }
+    }
+
+    fn rows(store: &RowStore, order: &[(Column, bool)]) -> Vec<String> {
+        let mut rows = Vec::new();
+        store
+            .each_ordered(order, |key, figures| {
+                rows.push(format!("{} {} {:?}", key.join("/"), figures.clicks, figures.position));
+                Ok(())
+            })
+            .unwrap();
+        rows
+    }
+
+    #[test]
+    fn rows_of_one_key_join_with_positions_weighted_and_ctr_anew() {
+        let mut store = RowStore::new();
+        store.add(["a", "b"].into_iter(), figures(1.0, 10.0, Some(2.0))).unwrap();
+        store.add(["ab", ""].into_iter(), figures(5.0, 50.0, None)).unwrap();
+        store.add(["a", "b"].into_iter(), figures(2.0, 30.0, Some(6.0))).unwrap();
+        store
+            .each_ordered(&[], |key, figures| {
+                if key == ["a", "b"] {
+                    assert_eq!((figures.clicks, figures.impressions, figures.ctr), (3.0, 40.0, 0.075));
+                    assert_eq!(figures.position, Some(5.0), "not the plain mean, which is 4");
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(rows(&store, &[]), ["a/b 3 Some(5.0)", "ab/ 5 None"]);
+    }
+
+    #[test]
+    fn an_order_is_over_all_rows_and_stable() {
+        let mut store = RowStore::new();
+        for (key, clicks, position) in [("b", 1.0, Some(3.0)), ("a", 1.0, None), ("c", 4.0, Some(1.5))] {
+            store.add([key].into_iter(), figures(clicks, 10.0, position)).unwrap();
+        }
+        let first = |column, descending| {
+            rows(&store, &[(column, descending)]).iter().map(|row| row[..1].to_owned()).collect::<String>()
+        };
+        assert_eq!(first(Column::Metric(Metric::Clicks), true), "cba");
+        assert_eq!(first(Column::Metric(Metric::Clicks), false), "bac");
+        assert_eq!(first(Column::Metric(Metric::Position), true), "bca", "no position is last");
+        assert_eq!(first(Column::Metric(Metric::Position), false), "cba", "no position is last");
+        assert_eq!(first(Column::Dimension(0), false), "abc");
+    }
+
+    #[test]
+    fn beyond_the_bound_it_says_what_to_do() {
+        let mut store = RowStore::with_bounds(2, 10);
+        for key in ["a", "b", "a"] {
+            store.add([key].into_iter(), figures(1.0, 1.0, None)).unwrap();
+        }
+        let error = store.add(["c"].into_iter(), figures(1.0, 1.0, None)).unwrap_err();
+        assert!(error.message().contains("shorter window"), "{error}");
+        let mut store = RowStore::with_bounds(100, 10);
+        assert!(store.add(["0123456789"].into_iter(), figures(1.0, 1.0, None)).is_err());
+    }
+
+    #[test]
+    fn many_rows_keep_their_figures() {
+        let mut store = RowStore::new();
+        for round in 0..3 {
+            for number in 0..20_000 {
+                let key = format!("query {number}");
+                store.add([key.as_str()].into_iter(), figures(f64::from(number + round), 1.0, None)).unwrap();
+            }
+        }
+        assert_eq!(store.rows.len(), 20_000);
+        let mut number = 0.0;
+        store
+            .each_ordered(&[], |key, figures| {
+                assert_eq!((key[0], figures.clicks), (format!("query {number}").as_str(), 3.0 * number + 3.0));
+                number += 1.0;
+                Ok(())
+            })
+            .unwrap();
+    }
+}
