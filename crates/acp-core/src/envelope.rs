@@ -184,7 +184,8 @@ impl Envelope {
         if raw.id.is_some() && id.is_none() {
             return Err(Refusal::invalid(None, "Invalid Request: the id must be a string or a whole number."));
         }
-        if raw.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
+        let version = raw.jsonrpc.and_then(|version| serde_json::from_str::<String>(version.get()).ok());
+        if version.as_deref() != Some("2.0") {
             return Err(Refusal::invalid(id, "Invalid Request: jsonrpc must be \"2.0\"."));
         }
         if method.is_none() {
