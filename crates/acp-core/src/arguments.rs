@@ -140,13 +140,20 @@ fn normalise(schema: &mut Value) {
     for keyword in ["$schema", "title", "$defs", "writeOnly"] {
         object.remove(keyword);
     }
-    // `uint32` and the like are not formats that clients know.
-    if object
-        .get("format")
-        .and_then(Value::as_str)
-        .is_some_and(|format| format.contains("int") || format == "double" || format == "float")
-    {
+    // `uint32` and the like are not formats that clients know. What they mean is said with bounds; for smaller fields
+    // schemars does so itself, and numbers of 64 bits are more than clients can tell apart.
+    let format = object.get("format").and_then(Value::as_str).unwrap_or_default();
+    let bounds = match format {
+        "int32" => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
+        "uint32" => Some((0, i64::from(u32::MAX))),
+        _ => None,
+    };
+    if format.contains("int") || format == "double" || format == "float" {
         object.remove("format");
+    }
+    if let Some((least, most)) = bounds {
+        object.entry("minimum").or_insert(json!(least));
+        object.entry("maximum").or_insert(json!(most));
     }
     // That an absent argument is empty goes without saying; every byte here is paid for in each conversation.
     if object.get("default").is_some_and(|default| [json!(null), json!([]), json!(false)].contains(default)) {
@@ -219,7 +226,7 @@ fn check_value(schema: &Value, value: &mut Value, path: &str) -> std::result::Re
         "array" => value.is_array(),
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
-        "integer" => value.is_i64() || value.is_u64(),
+        "integer" => value.is_i64(),
         "number" => value.is_number(),
         _ => true,
     };
@@ -408,6 +415,7 @@ fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
+        Value::Number(number) if number.as_f64().is_some_and(|number| number.abs() >= 9e15) => "a very large one",
         Value::Number(number) if number.is_f64() => "a number with a fraction",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
@@ -485,6 +493,43 @@ mod tests {
         checked.map(Value::Object).map_err(|error| error.message().to_owned())
     }
 
+    /// One field of every size that serde knows.
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct Sizes {
+        i8: Option<i8>,
+        u8: Option<u8>,
+        i16: Option<i16>,
+        u16: Option<u16>,
+        i32: Option<i32>,
+        u32: Option<u32>,
+        i64: Option<i64>,
+        u64: Option<u64>,
+        usize: Option<usize>,
+        list: Option<Vec<u32>>,
+    }
+
+    #[test]
+    fn a_number_that_is_accepted_fits_its_field() {
+        let input = InputSchema::of::<Sizes>();
+        let powers = (0..=64).map(|power| 1_i128 << power);
+        for number in powers.flat_map(|power| [power - 1, power, power + 1, -power, -power - 1]) {
+            let number: Value = serde_json::from_str(&number.to_string()).unwrap();
+            for field in ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "usize", "list"] {
+                let value = if field == "list" { json!([number]) } else { number.clone() };
+                let arguments = json!({field: value});
+                match input.check(arguments.as_object().unwrap().clone()) {
+                    Ok(checked) => drop(serde_json::from_value::<Sizes>(checked.into()).unwrap()),
+                    Err(error) => {
+                        assert!(serde_json::from_value::<Sizes>(arguments).is_err() || number.as_i64().is_none());
+                        assert!(error.message().contains(field), "{}", error.message());
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn harmless_differences_are_repaired() {
         for (sent, meant) in [
@@ -510,6 +555,8 @@ mod tests {
             (json!({"row_count": null}), "row_count must be a whole number"),
             (json!({"row_count": "5"}), "row_count must be a whole number between 0 and 10, not a string"),
             (json!({"row_count": 1.5}), "not a number with a fraction"),
+            (json!({"row_count": 1e300}), "not a very large one"),
+            (json!({"row_count": u64::MAX}), "not a very large one"),
             (json!({"row_count": -1}), "between 0 and 10"),
             (json!({"row_count": 11}), "between 0 and 10"),
             (json!({"row_count": true}), "row_count"),

@@ -34,7 +34,10 @@ pub(crate) enum Written {
     /// The value, or a `null` that was `null` before.
     Value,
     /// A number with a fraction, in a column declared integer.
-    Fraction,
+    Fraction {
+        /// Whether a 64-bit float can't hold it exactly.
+        inexact: bool,
+    },
     /// A number that a 64-bit float can't hold exactly.
     Inexact,
     /// `null`, because the value is not of the column's type.
@@ -94,10 +97,7 @@ fn write_number(out: &mut Vec<u8>, cell: Cell<'_>, integer: bool) -> Option<Writ
     match cell {
         Cell::Null | Cell::Json("null") => null(out),
         Cell::Text(text) => write_digits(out, text, integer),
-        Cell::Integer(number) => {
-            out.extend_from_slice(number.to_string().as_bytes());
-            Some(if number.unsigned_abs() > 1 << 53 { Written::Inexact } else { Written::Value })
-        }
+        Cell::Integer(number) => write_digits(out, &number.to_string(), integer),
         Cell::Number(number) if number.is_finite() => write_digits(out, &number.to_string(), integer),
         Cell::Json(json) if json.starts_with('"') => write_digits(out, &unescape(json)?, integer),
         Cell::Json(json) => write_digits(out, json, integer),
@@ -116,13 +116,13 @@ fn write_digits(out: &mut Vec<u8>, text: &str, integer: bool) -> Option<Written>
         out.extend_from_slice(bytes);
         return Some(Written::Value);
     }
-    let (negative, digits) = match text.strip_prefix(['-', '+']) {
-        Some(digits) => (text.starts_with('-'), digits),
+    let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
+        Some(unsigned) => (text.starts_with('-'), unsigned),
         None => (false, text),
     };
-    let (mantissa, exponent) = match digits.split_once(['e', 'E']) {
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (digits, None),
+        None => (unsigned, None),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -134,49 +134,55 @@ fn write_digits(out: &mut Vec<u8>, text: &str, integer: bool) -> Option<Written>
         if digits.is_empty() || digits.len() > 4 || !all_digits(digits) {
             return None;
         }
-        return write_exponent(out, text, integer);
     }
-    let whole = match whole.trim_start_matches('0') {
-        "" => "0",
-        whole => whole,
-    };
+    let whole = whole.trim_start_matches('0');
+    // Readers have bounds too, and one number beyond them would make the whole answer unreadable.
+    let large = exponent.is_some() || whole.len() > f64::MAX_10_EXP as usize;
+    if large && !unsigned.parse().is_ok_and(f64::is_finite) {
+        return None;
+    }
+    if let Some(written_out) = exponent.filter(|_| integer).and_then(|exponent| write_out(whole, fraction, exponent)) {
+        let sign = if negative { "-" } else { "" };
+        return write_digits(out, &format!("{sign}{written_out}"), integer);
+    }
     let has_fraction = fraction.bytes().any(|byte| byte != b'0');
-    if negative && (whole != "0" || has_fraction) {
+    if negative && (!whole.is_empty() || has_fraction) {
         out.push(b'-');
     }
-    out.extend_from_slice(whole.as_bytes());
+    out.extend_from_slice(if whole.is_empty() { b"0" } else { whole.as_bytes() });
     if !fraction.is_empty() && (has_fraction || !integer) {
         out.push(b'.');
         out.extend_from_slice(fraction.as_bytes());
     }
-    Some(match () {
-        () if integer && has_fraction => Written::Fraction,
-        () if whole.len() + fraction.len() > 15 && !fits_a_float(whole, fraction) => Written::Inexact,
-        () => Written::Value,
+    if let Some(exponent) = exponent {
+        out.push(b'e');
+        out.extend_from_slice(exponent.as_bytes());
+    }
+    let long = exponent.is_some() || whole.len() + fraction.len() > 15;
+    let inexact = long && !fits_a_float(unsigned, whole, fraction);
+    Some(match inexact {
+        _ if integer && (has_fraction || exponent.is_some()) => Written::Fraction { inexact },
+        true => Written::Inexact,
+        false => Written::Value,
     })
 }
 
-/// A number with an exponent: kept as it is in a number column; in an integer column written out, if it is whole.
-fn write_exponent(out: &mut Vec<u8>, text: &str, integer: bool) -> Option<Written> {
-    let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;
-    if integer && value.fract() == 0.0 && value.abs() < 9.007_199_254_740_992e15 {
-        out.extend_from_slice((value as i64).to_string().as_bytes());
-        return Some(Written::Value);
+/// The digits of a number with an exponent, if it is whole.
+fn write_out(whole: &str, fraction: &str, exponent: &str) -> Option<String> {
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_end_matches('0');
+    if digits.is_empty() {
+        return Some("0".to_owned());
     }
-    let number = serde_json::from_str::<&serde_json::value::RawValue>(text.trim_start_matches('+'));
-    match number {
-        Ok(raw) => out.extend_from_slice(raw.get().as_bytes()),
-        // Such as `.5e3`, which JSON does not know.
-        Err(_) => out.extend_from_slice(serde_json::Number::from_f64(value)?.to_string().as_bytes()),
-    }
-    Some(if integer { Written::Fraction } else { Written::Value })
+    let length = usize::try_from(whole.len() as i64 + exponent.parse::<i64>().ok()?).ok()?;
+    (digits.len() <= length).then(|| format!("{digits:0<length$}"))
 }
 
 /// Whether a reader that uses 64-bit floats gets these digits back.
-fn fits_a_float(whole: &str, fraction: &str) -> bool {
+fn fits_a_float(number: &str, whole: &str, fraction: &str) -> bool {
     let digits = format!("{whole}{fraction}");
-    let digits = digits.trim_start_matches('0');
-    let Ok(value) = format!("{whole}.{fraction}0").parse::<f64>() else { return false };
+    let digits = digits.trim_matches('0');
+    let Ok(value) = number.parse::<f64>() else { return false };
     // Some sources print floats with 17 digits where fewer would do. 17 tell every float apart.
     let printed = match digits.len() {
         0 => return true,
@@ -184,7 +190,7 @@ fn fits_a_float(whole: &str, fraction: &str) -> bool {
         _ => format!("{value:e}"),
     };
     let mantissa = printed.split('e').next().unwrap_or_default().replace('.', "");
-    digits.trim_end_matches('0') == mantissa.trim_end_matches('0')
+    digits == mantissa.trim_end_matches('0')
 }
 
 fn write_boolean(out: &mut Vec<u8>, cell: Cell<'_>) -> Option<Written> {
@@ -426,7 +432,7 @@ impl Inferred {
                 None => ColumnType::String,
             },
             Some(_) => match write_digits(&mut Vec::new(), json, true) {
-                Some(Written::Fraction) | None => ColumnType::Number,
+                Some(Written::Fraction { .. }) | None => ColumnType::Number,
                 Some(_) => ColumnType::Integer,
             },
         };
@@ -492,11 +498,18 @@ mod tests {
             (Integer, "007", "7"),
             (Integer, "3.000", "3"),
             (Integer, "1.8E3", "1800"),
+            (Integer, "-12000e-3", "-12"),
+            (Integer, ".5e1", "5"),
+            (Integer, "1e20", "100000000000000000000"),
+            (Integer, "0e9", "0"),
+            (Integer, "-0.0e-9", "0"),
             (Number, "0.0421", "0.0421"),
             (Number, "3.10", "3.10"),
             (Number, ".5", "0.5"),
             (Number, "5.", "5"),
             (Number, "1e-7", "1e-7"),
+            (Number, ".5e3", "0.5e3"),
+            (Number, "+007.E+2", "7e+2"),
             (Number, "-0.5", "-0.5"),
             (Boolean, "TRUE", "true"),
             (Date, "20260901", "\"2026-09-01\""),
@@ -524,6 +537,8 @@ mod tests {
             (Number, "NaN"),
             (Number, "Infinity"),
             (Number, "1e99999"),
+            (Number, "1e309"),
+            (Integer, "1e309"),
             (Number, "1e"),
             (Boolean, "1"),
             (Date, "(other)"),
@@ -552,11 +567,32 @@ mod tests {
         assert_eq!(written(Number, Cell::Text(long)), (long.to_owned(), Written::Inexact));
         assert_eq!(written(Integer, Cell::Text("9007199254740993")), ("9007199254740993".into(), Written::Inexact));
         assert_eq!(written(Integer, Cell::Text("9007199254740992")), ("9007199254740992".into(), Written::Value));
-        for float in ["0.47857142857142859", "30467.880000000001", "0.1", "100000000000000000000"] {
+        for float in
+            ["0.47857142857142859", "30467.880000000001", "0.1", "0.10000000000000000", "100000000000000000000"]
+        {
             assert_eq!(written(Number, Cell::Text(float)), (float.to_owned(), Written::Value));
         }
         assert_eq!(written(Number, Cell::Json("1e400")).1, Written::NotOfType);
-        assert_eq!(written(Integer, Cell::Text("6346.26")), ("6346.26".into(), Written::Fraction));
+        assert_eq!(written(Integer, Cell::Text(&"9".repeat(308))).1, Written::Inexact);
+        assert_eq!(written(Integer, Cell::Text(&"9".repeat(310))).1, Written::NotOfType);
+        let close_to_whole = "1000000000000000.0000001e0";
+        let fraction = Written::Fraction { inexact: true };
+        assert_eq!(written(Integer, Cell::Text(close_to_whole)), (close_to_whole.to_owned(), fraction));
+        assert_eq!(written(Integer, Cell::Text("0.12345678901234567890")).1, fraction);
+        for inexact in [".12345678901234567890e5", "1.2345678901234567890123e-5", "1e-400"] {
+            let (out, outcome) = written(Number, Cell::Text(inexact));
+            assert_eq!((out.trim_start_matches('0'), outcome), (inexact.trim_start_matches('0'), Written::Inexact));
+        }
+        // However a number comes, it is held exactly or not.
+        for (number, outcome) in [
+            (9_007_199_254_740_993, Written::Inexact),
+            (1_000_000_000_000_000_000, Written::Value),
+            (i64::MIN, Written::Inexact),
+        ] {
+            assert_eq!(written(Integer, Cell::Integer(number)), (number.to_string(), outcome));
+            assert_eq!(written(Integer, Cell::Text(&number.to_string())), (number.to_string(), outcome));
+        }
+        assert_eq!(written(Integer, Cell::Text("6346.26")), ("6346.26".into(), Written::Fraction { inexact: false }));
         assert_eq!(written(Text, Cell::Json("99999999999999999999")).0, "\"99999999999999999999\"");
     }
 
@@ -601,6 +637,20 @@ mod tests {
         }
     }
 
+    /// A number as its sign, its digits and the power of ten of the last one.
+    fn value(text: &str) -> (bool, String, i64) {
+        let unsigned = text.trim_start_matches('-');
+        let (mantissa, exponent) = unsigned.split_once('e').unwrap_or((unsigned, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let all = format!("{whole}{fraction}");
+        let digits = all.trim_end_matches('0');
+        let exponent = exponent.parse::<i64>().unwrap() - fraction.len() as i64 + (all.len() - digits.len()) as i64;
+        match digits.trim_start_matches('0') {
+            "" => (false, String::new(), 0),
+            digits => (text.starts_with('-'), digits.to_owned(), exponent),
+        }
+    }
+
     proptest! {
         /// Whatever arrives, the cell is valid JSON on one line.
         #[test]
@@ -616,6 +666,23 @@ mod tests {
             let (out, _) = written(Number, Cell::Text(&text));
             let trimmed = text.trim_start_matches('0');
             prop_assert_eq!(out.trim_start_matches('0'), trimmed);
+        }
+
+        #[test]
+        fn exponents_move_the_point_and_nothing_else(
+            negative: bool,
+            whole in "[0-9]{0,20}",
+            fraction in "[0-9]{1,20}",
+            exponent in -30..30_i32,
+            integer: bool,
+        ) {
+            let sign = if negative { "-" } else { "" };
+            let text = format!("{sign}{whole}.{fraction}e{exponent}");
+            let (out, outcome) = written(if integer { Integer } else { Number }, Cell::Text(&text));
+            prop_assert_eq!(value(&out), value(&text));
+            let plain = out.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+            let has_fraction = matches!(outcome, Written::Fraction { .. });
+            prop_assert!(!integer || plain != has_fraction);
         }
     }
 }

@@ -278,8 +278,8 @@ impl<S: ServerHandler> App<S> {
 
     async fn message_of_batch(&self, parts: Parts, message: Bytes) -> Response {
         match Envelope::read(&message) {
-            Ok(Envelope { id, method: Some(method), .. }) if method == "initialize" => {
-                let refusal = Refusal::invalid(id, "Invalid Request: initialize can't be part of a batch.");
+            Ok(Envelope { id: Some(id), method: Some(method), .. }) if method == "initialize" => {
+                let refusal = Refusal::invalid(Some(id), "Invalid Request: initialize can't be part of a batch.");
                 refused(StatusCode::BAD_REQUEST, &refusal)
             }
             _ => self.message(parts, message).await,

@@ -24,6 +24,8 @@ mod credentials;
 mod dates;
 mod envelope;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod host_tables;
 mod http;
 mod links;

@@ -166,8 +166,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
                 Line::Answer(Refusal::still_open(request.id))
             }
             Ok(message) => {
-                match envelope.method.as_deref() {
-                    Some("initialize") if batch.is_some() && envelope.id.is_some() => {
+                // Notifications get no answer, whatever their method.
+                match envelope.method.as_deref().filter(|_| envelope.is_request()) {
+                    Some("initialize") if batch.is_some() => {
                         return Line::Answer(Refusal::invalid(
                             envelope.id,
                             "Invalid Request: initialize can't be part of a batch.",
@@ -259,6 +260,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
 
     /// Queues what a line holds: one message, or those of a batch.
     fn unpack(&mut self, line: Bytes) -> Option<Refusal> {
+        let line = line.slice_ref(line.trim_ascii());
         match envelope::batch(&line).filter(|_| self.has_batches) {
             None => self.queued.push_back((line, None)),
             Some(Err(refusal)) => return Some(refusal),
@@ -431,3 +433,6 @@ where
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

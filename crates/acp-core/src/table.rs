@@ -192,7 +192,10 @@ impl Column {
     fn write(&mut self, out: &mut Vec<u8>, cell: Cell<'_>) {
         match cell::write(out, self.header.column_type, cell) {
             Written::Value => {}
-            Written::Fraction => self.fraction = true,
+            Written::Fraction { inexact } => {
+                self.fraction = true;
+                self.inexact |= inexact;
+            }
             Written::Inexact => self.inexact = true,
             Written::NotOfType => {
                 self.not_of_type += 1;
@@ -335,9 +338,13 @@ pub(crate) fn fields(row: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>> {
         }
     }
     let mut deserializer = serde_json::Deserializer::from_str(row);
-    serde::Deserializer::deserialize_map(&mut deserializer, Fields).map_err(|_| {
-        Error::upstream("A row of the source is not a JSON object. Run the call again; if it happens again, report it.")
-    })
+    serde::Deserializer::deserialize_map(&mut deserializer, Fields)
+        .and_then(|fields| deserializer.end().map(|()| fields))
+        .map_err(|_| {
+            Error::upstream(
+                "A row of the source is not a JSON object. Run the call again; if it happens again, report it.",
+            )
+        })
 }
 
 fn raw(json: String) -> Result<Box<RawValue>> {
@@ -359,4 +366,25 @@ fn quote(cell: Cell<'_>) -> String {
     };
     let clipped: String = text.chars().filter(|mark| !mark.is_control()).take(QUOTED_CHARACTERS).collect();
     format!("{clipped:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fuzzing;
+
+    #[test]
+    fn a_row_is_one_object_and_nothing_else() {
+        for (row, taken) in [
+            ("{}", true),
+            (" {\"a\":1}\n", true),
+            ("{\"a\":1}x", false),
+            ("{} {}", false),
+            ("[1]", false),
+            ("1", false),
+            ("{\"a\":}", false),
+            ("", false),
+        ] {
+            assert_eq!(fuzzing::object_table(Vec::new()).push(row).is_ok(), taken, "{row}");
+        }
+    }
 }

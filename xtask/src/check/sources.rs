@@ -54,7 +54,17 @@ pub(super) fn check() -> Result<Vec<Problem>> {
     for id in folders_in("connectors")? {
         problems.extend(layout(&id));
     }
+    problems.extend(fuzz_targets()?);
     Ok(problems)
+}
+
+/// Nothing builds `fuzz/` but who fuzzes, so a target that its Cargo.toml does not list would be forgotten.
+fn fuzz_targets() -> Result<Vec<Problem>> {
+    let listed = std::fs::read_to_string(root().join("fuzz/Cargo.toml"))?;
+    let files = files_below(&root().join("fuzz/fuzz_targets"))?;
+    let paths = files.iter().map(|file| relative(file));
+    let forgotten = paths.filter(|path| !listed.contains(path.trim_start_matches("fuzz/")));
+    Ok(forgotten.map(|path| Problem::new(path, "is not listed", "give it a [[bin]] in fuzz/Cargo.toml")).collect())
 }
 
 /// What git tracks or would track. Without git, every file of the source folders.

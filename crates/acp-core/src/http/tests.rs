@@ -786,6 +786,7 @@ async fn batches_belong_to_the_oldest_revision() {
         {"jsonrpc": "2.0", "id": 3, "method": "ping"},
         7,
         {"jsonrpc": "2.0", "id": 4, "method": "initialize", "params": {}},
+        {"jsonrpc": "2.0", "method": "initialize", "params": {}},
         {"jsonrpc": "2.0", "id": 5, "method": "who/knows"},
         [{"jsonrpc": "2.0", "id": 6, "method": "ping"}],
     ]);
