@@ -8,7 +8,13 @@ use acp_protocol::autocontext::ResourceSummary;
 use acp_protocol::capability::{CostModel, ResourceIdInfo};
 
 use crate::api::{SCOPES, SearchConsole};
+use crate::tools::compare_periods::ComparePeriods;
+use crate::tools::inspect_urls::InspectUrls;
+use crate::tools::list_sitemaps::ListSitemaps;
+use crate::tools::query_page_overlap::QueryPageOverlap;
+use crate::tools::regex_cluster::ByRegexCluster;
 use crate::tools::search_analytics::SearchAnalytics;
+use crate::tools::validate_query::ValidateQuery;
 use crate::{blocks, resources};
 
 /// Google publishes new days at any hour, so figures are not kept for longer.
@@ -16,7 +22,15 @@ const FIGURES: Duration = Duration::from_secs(3600);
 
 /// The connector.
 pub(crate) fn connector(google: Google) -> Connector {
-    blocks::declare(Connector::builder(about(), SearchConsole::new(google))).tool::<SearchAnalytics>().build()
+    blocks::declare(Connector::builder(about(), SearchConsole::new(google)))
+        .tool::<SearchAnalytics>()
+        .tool::<ComparePeriods>()
+        .tool::<ByRegexCluster>()
+        .tool::<QueryPageOverlap>()
+        .tool::<InspectUrls>()
+        .tool::<ListSitemaps>()
+        .tool::<ValidateQuery>()
+        .build()
 }
 
 fn about() -> About {

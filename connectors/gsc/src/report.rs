@@ -1,16 +1,18 @@
 //! What every table of search performance has: its columns, Google's totals, and what is missing in its rows.
 
-use acp_core::Cell;
+use acp_core::{Call, Cell, DateWindow, Result};
 use acp_protocol::result::{ColumnType, Header};
+use jiff::civil::Date;
 use serde_json::{Value, json};
 
-use crate::api::Site;
-use crate::check::{Aggregation, Dimension};
-use crate::filters::Metric;
-use crate::search::{DAY_ROWS, Extracted, Figures, QUERY_DAY_ROWS, Query};
+use crate::api::{Row, Site};
+use crate::check::{Aggregation, DataState, Dimension, SearchType};
+use crate::filters::{Filter, Metric};
+use crate::search::{DAY_ROWS, Extracted, Figures, QUERY_DAY_ROWS, Query, Sink};
+use crate::store::RowStore;
 
 /// Days after which Google has been seen to leave rare queries out.
-const LONG_WINDOW: i32 = 92;
+pub(crate) const LONG_WINDOW: i32 = 92;
 /// The metrics, in the order of their columns.
 pub(crate) const METRICS: [(Metric, &str); 4] = [
     (Metric::Clicks, "clicks"),
@@ -18,6 +20,57 @@ pub(crate) const METRICS: [(Metric, &str); 4] = [
     (Metric::Ctr, "ctr"),
     (Metric::Position, "position"),
 ];
+
+/// A question about final days whose window is not known yet, checked before anything is asked.
+pub(crate) fn question(
+    dimensions: Vec<Dimension>,
+    filters: &mut [Filter],
+    search_type: SearchType,
+    call: &Call,
+) -> Result<Query> {
+    filters.iter_mut().try_for_each(|filter| filter.normalise(call))?;
+    let query = Query {
+        dimensions,
+        filters: filters.to_vec(),
+        search_type,
+        aggregation: Aggregation::Auto,
+        data_state: DataState::Final,
+        window: DateWindow { start: Date::ZERO, end: Date::ZERO },
+    };
+    query.combination().check()?;
+    Ok(query)
+}
+
+/// Gathers rows in memory; the figures of a key that comes on several days are joined.
+pub(crate) struct Gather<'a> {
+    call: &'a Call,
+    /// What is being read, for progress.
+    what: &'static str,
+    empty: fn() -> RowStore,
+    pub(crate) rows: RowStore,
+}
+
+impl<'a> Gather<'a> {
+    /// `empty` makes the store.
+    pub(crate) fn new(call: &'a Call, what: &'static str, empty: fn() -> RowStore) -> Self {
+        Self { call, what, empty, rows: empty() }
+    }
+}
+
+impl Sink for Gather<'_> {
+    fn begin(&mut self, _: bool) -> Result<()> {
+        self.rows = (self.empty)();
+        Ok(())
+    }
+
+    fn row(&mut self, row: &Row<'_>, figures: &Figures) -> Result<()> {
+        self.rows.add(row.keys.iter().map(|key| &*key.0), *figures)
+    }
+
+    fn progress(&mut self, done: u64, total: Option<u64>, message: String) {
+        self.call.progress(done, total, format!("{}: {message}", self.what));
+    }
+}
 
 /// The column of a dimension.
 pub(crate) fn dimension_header(dimension: Dimension) -> Header {
@@ -84,7 +137,7 @@ pub(crate) fn gaps(query: &Query, extracted: &Extracted) -> Vec<String> {
             ),
         });
     } else if is_thinned(query, extracted) {
-        gaps.push("Google leaves rare queries out of long windows. walk_days always gives more of them.".to_owned());
+        gaps.push("Google leaves rare queries out of long windows. A shorter window gives more of them, and so does walk_days always in search_analytics.".to_owned());
     }
     gaps
 }
@@ -92,6 +145,11 @@ pub(crate) fn gaps(query: &Query, extracted: &Extracted) -> Vec<String> {
 /// Whether Google may have left rare rows out, because so many days were asked for at once.
 fn is_thinned(query: &Query, extracted: &Extracted) -> bool {
     !extracted.walked && query.window.days() > LONG_WINDOW && query.dimensions.contains(&Dimension::Query)
+}
+
+/// Whether the rows are all that Google shows of these days; anonymised queries are never shown.
+pub(crate) fn is_complete(query: &Query, extracted: &Extracted) -> bool {
+    extracted.stopped.is_none() && extracted.capped.is_empty() && !is_thinned(query, extracted)
 }
 
 /// What the rows do not cover of Google's totals, or why that can't be known.

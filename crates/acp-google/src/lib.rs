@@ -40,6 +40,6 @@ pub use error::{BodyKind, Context, Failure, GoogleError, Transport, TransportKin
 pub use google::{Google, GoogleArgs, Options, StartError, Timing};
 pub use lanes::Lanes;
 pub use redact::clean;
-pub use regular_expression::check_re2;
+pub use regular_expression::{Patterns, check_re2};
 pub use rows::{RowLimits, RowSplitter, RowsError};
 pub use schema::credentials_schema;
