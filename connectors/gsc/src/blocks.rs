@@ -149,7 +149,7 @@ async fn top_queries(console: Arc<SearchConsole>, call: Arc<Call>) -> Result<Val
 
 async fn top_pages(console: Arc<SearchConsole>, call: Arc<Call>) -> Result<Value> {
     let (site, window) = recent(&console, &call).await?;
-    top(&site, Dimension::Page, window, 15, 110).await
+    top(&site, Dimension::Page, window, 15, 140).await
 }
 
 async fn devices_and_countries(console: Arc<SearchConsole>, call: Arc<Call>) -> Result<Value> {
@@ -161,7 +161,7 @@ async fn devices_and_countries(console: Arc<SearchConsole>, call: Arc<Call>) -> 
 
 async fn search_appearances(console: Arc<SearchConsole>, call: Arc<Call>) -> Result<Value> {
     let (site, window) = recent(&console, &call).await?;
-    top(&site, Dimension::SearchAppearance, window, 15, 60).await
+    top(&site, Dimension::SearchAppearance, window, 12, 40).await
 }
 
 /// The first rows of a small question, in Google's order; texts are cut after so many characters.
@@ -188,7 +188,7 @@ async fn sitemaps(console: Arc<SearchConsole>, call: Arc<Call>) -> Result<Value>
     let sitemaps = site.sitemaps(None).await.map_err(|failure| failure.into_acp(&site.context))?;
     let entries = sitemaps.iter().take(10).map(|sitemap| {
         json!({
-            "path": acp_google::clean(&sitemap.path, 110),
+            "path": acp_google::clean(&sitemap.path, 120),
             "last_downloaded": sitemap.last_downloaded.as_deref().and_then(|time| time.get(..10)),
             "errors": sitemap.errors,
             "warnings": sitemap.warnings,
