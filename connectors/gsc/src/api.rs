@@ -55,6 +55,11 @@ impl SearchConsole {
         }
     }
 
+    /// The client.
+    pub(crate) fn google(&self) -> &Google {
+        &self.google
+    }
+
     /// The property of a call.
     pub(crate) fn site(&self, call: &Call) -> Result<Site> {
         let id = call.resource()?.id.clone();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use acp_core::{About, Call, Connector, Resource, Result, Source};
-use acp_google::{Google, credentials_schema};
+use acp_core::{About, Call, Connector, Resource, Result, Source, Steps};
+use acp_google::{Api, Google, credentials_schema};
 use acp_protocol::autocontext::ResourceSummary;
 use acp_protocol::capability::{CostModel, ResourceIdInfo};
 
@@ -74,5 +74,17 @@ impl Source for SearchConsole {
 
     async fn resources(&self, call: &Call) -> Result<Vec<ResourceSummary>> {
         resources::list(self, call).await
+    }
+
+    async fn check(&self, call: &Call, steps: &mut Steps) {
+        let list = format!("{}/webmasters/v3/sites", self.google().endpoints().search_console());
+        let apis = [Api { name: "Google Search Console API", url: list }];
+        acp_google::check(self.google(), call, SCOPES, &apis, steps).await;
+    }
+
+    async fn see(&self, call: &Call) -> Result<String> {
+        let site = self.site(call)?;
+        let last = self.available(&site, call).await?.last_reliable;
+        Ok(format!("{} can be read; reliable data until {last}", site.id))
     }
 }

@@ -19,6 +19,7 @@
 //! one: errors of parsers that quote their input are replaced by fixed texts, and Google's own words are checked
 //! against the secrets before they are passed on. And a token is only ever sent to a host in [`Endpoints`].
 
+mod check;
 mod client;
 mod credentials;
 mod endpoints;
@@ -33,6 +34,7 @@ mod rows;
 mod schema;
 mod token;
 
+pub use check::{Api, check};
 pub use client::{Body, Rows, Session, parse};
 pub use credentials::GoogleCredentials;
 pub use endpoints::{Endpoints, SANDBOX_VARIABLE, path_segment};

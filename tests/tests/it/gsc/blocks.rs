@@ -38,7 +38,9 @@ fn all_blocks_are_there_and_small() {
         let blocks = blocks(&mut gsc, resource);
         let ids: Vec<&str> = blocks.iter().filter_map(|block| block["id"].as_str()).collect();
         assert_eq!(ids, IDS, "{resource}");
-        IDS.iter().for_each(|id| drop(data(&blocks, id)));
+        for id in IDS {
+            assert!(!data(&blocks, id).is_null(), "{id}");
+        }
         let characters = json!(blocks).to_string().chars().count();
         assert!(characters < CHARACTERS, "{resource}: {characters}");
     }

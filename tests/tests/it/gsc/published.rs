@@ -134,3 +134,39 @@ fn the_check_agrees_with_google() {
     }
     gsc.end_well();
 }
+
+/// Skills must not name what is not there: tools, arguments, columns and blocks are looked up in what the connector publishes
+/// and answers.
+#[test]
+fn skills_name_real_tools_arguments_and_columns() {
+    let google = Google::start();
+    let mut gsc = Gsc::start(&google);
+    let mut known = gsc.request("tools/list", &json!({})).text;
+    for (tool, arguments) in [
+        ("search_analytics", json!({"dimensions": ["date"], "data_state": "all"})),
+        ("compare_periods", json!({"dimensions": ["device"]})),
+        ("search_analytics_by_regex_cluster", json!({"brand": "x"})),
+        ("query_page_overlap", json!({})),
+        ("inspect_urls", json!({"urls": ["https://www.nordwind.example/"]})),
+        ("list_sitemaps", json!({})),
+        ("autocontext_data", json!({"resource_id": null})),
+    ] {
+        known.push_str(&gsc.call(tool, &arguments, &json!({})).ok().text);
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/gsc/skills");
+    let quoted = crate::rules::regex("`([^`]*)`");
+    let name = crate::rules::regex("^[a-z]+(_[a-z]+)+$");
+    let words = crate::rules::regex("[A-Za-z_]+");
+    let mut seen = 0;
+    for skill in ["gsc-performance", "gsc-indexing", "gsc-opportunities"] {
+        let text = std::fs::read_to_string(folder.join(skill).join("SKILL.md")).expect("a skill");
+        for quotation in quoted.captures_iter(&text) {
+            for word in words.find_iter(&quotation[1]).map(|found| found.as_str()).filter(|word| name.is_match(word)) {
+                assert!(known.contains(word), "{skill} speaks of {word}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 40, "{seen} names");
+    gsc.end_well();
+}
