@@ -13,7 +13,11 @@ fn compare(gsc: &mut Gsc, arguments: &Value) -> Answer {
 /// The rows of a question by their key.
 fn by_key(google: &Google, site: &str, [start, end]: [&str; 2], dimensions: &[&str]) -> BTreeMap<String, Value> {
     let question = json!({"startDate": start, "endDate": end, "dimensions": dimensions});
-    google.truth(site, &question).into_iter().map(|row| (row["keys"].to_string(), row)).collect()
+    google
+        .truth(site, &question)
+        .into_iter()
+        .map(|row| (json!(row["keys"].as_array().cloned().unwrap_or_default()).to_string(), row))
+        .collect()
 }
 
 fn key(row: &Value, dimensions: &[&str]) -> String {
