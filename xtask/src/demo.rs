@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a packaged connector, installed and driven as a host does it, over real HTTP against the local
+//! `cargo xtask demo`: two packaged connectors, installed and driven as a host does it, over real HTTP against the local
 //! stand-in for Google.
 
 use std::io::{IsTerminal, Write};
@@ -12,6 +12,7 @@ use acp_host::launch::{Launch, Server};
 use acp_host::store::{DatasetMeta, Stored, store};
 use acp_host::table::Table;
 use acp_protocol::JsonObject;
+use acp_protocol::capability::ServerCapability;
 use acp_protocol::session::{CallMeta, ConfigureParams};
 use google_sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ use crate::workspace::{self, relative};
 
 /// Days of the large property that are extracted: 25,000 rows each.
 const DAYS: u32 = 3;
+/// The Search Console property that is asked about, and what its brand is called.
+const SITE: (&str, &str) = ("sc-domain:nordwind.example", "nord ?wind");
 /// Characters of a line of a model's answer that are shown.
 const SHOWN: usize = 170;
 
@@ -43,36 +46,34 @@ struct Folders {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    println!("ACP demo: the GA4 connector as a host sees it. No account, no network: Google is a local sandbox.\n");
-    let package = crate::package::package("ga4", &crate::package::Build::default(), &workspace::metadata()?)?;
-    tokio::runtime::Runtime::new()?.block_on(drive(&package, arguments.keep))
+    println!("ACP demo: two connectors as a host sees them. No account, no network: Google is a local sandbox.\n");
+    let (build, metadata) = (crate::package::Build::default(), workspace::metadata()?);
+    let ga4 = crate::package::package("ga4", &build, &metadata)?;
+    let gsc = crate::package::package("gsc", &build, &metadata)?;
+    tokio::runtime::Runtime::new()?.block_on(drive(&ga4, &gsc, arguments.keep))
 }
 
-async fn drive(zip: &Path, keep: bool) -> Result<()> {
+async fn drive(ga4: &Path, gsc: &Path, keep: bool) -> Result<()> {
     let started = Instant::now();
     let folders = Folders::fresh()?;
-    let installed = install(zip, &folders.system, &InstallOptions::default()).await?;
-    step("Installed", &format!("{} from the zip, after its server had proved to start", relative(&installed.folder)));
-
     let sandbox = google_sandbox::start(google_sandbox::Options::in_dir(&folders.sandbox)).await?;
     step("Sandbox", &format!("{} stands in for Google", sandbox.url()));
 
-    let server = Launch::of(&installed)?
-        .cache_dir(&folders.cache)
-        .tmp_dir(&folders.tmp)
-        .variable("ACP_GOOGLE_SANDBOX", sandbox.url())
-        .spawn(acp_host::client::ClientOptions::default())?;
-    let welcome = server.client().initialize().await?;
-    let capability = welcome.acp.ok_or("the server does not announce ACP")?;
+    let (host, capability) = Host::start(ga4, &folders, &sandbox).await?;
     step("Sign-up form", "painted by the host from what the connector publishes:");
     show_form(&Form::of_credentials(&capability.credentials_schema).ok_or("no credentials are asked for")?);
-
-    let host = Host { server, credentials: read_object(&sandbox.credentials().full)?, folders };
     let property = host.list_properties(&sandbox).await?;
     host.inject_blocks(&sandbox).await?;
     host.extract(&property).await?;
     host.wrong_name(&property).await?;
     host.no_credentials(&property).await?;
+    host.server.close().await?;
+
+    println!("\n--- Search Console ---");
+    let (host, _) = Host::start(gsc, &folders, &sandbox).await?;
+    host.queries().await?;
+    host.clusters().await?;
+    host.impossible_question().await?;
     host.server.close().await?;
     println!("\nDone in {:.1} s. Try `cargo xtask demo --keep` to go on by yourself.", started.elapsed().as_secs_f64());
     if keep {
@@ -104,13 +105,30 @@ impl Folders {
 }
 
 /// A host with one source.
-struct Host {
+struct Host<'a> {
     server: Server,
     credentials: JsonObject,
-    folders: Folders,
+    folders: &'a Folders,
 }
 
-impl Host {
+impl<'a> Host<'a> {
+    /// Installs a package and starts its server.
+    async fn start(zip: &Path, folders: &'a Folders, sandbox: &Sandbox) -> Result<(Self, ServerCapability)> {
+        let installed = install(zip, &folders.system, &InstallOptions::default()).await?;
+        step(
+            "Installed",
+            &format!("{} from the zip, after its server had proved to start", relative(&installed.folder)),
+        );
+        let server = Launch::of(&installed)?
+            .cache_dir(&folders.cache)
+            .tmp_dir(&folders.tmp)
+            .variable("ACP_GOOGLE_SANDBOX", sandbox.url())
+            .spawn(acp_host::client::ClientOptions::default())?;
+        let welcome = server.client().initialize().await?;
+        let capability = welcome.acp.ok_or("the server does not announce ACP")?;
+        Ok((Self { server, credentials: read_object(&sandbox.credentials().full)?, folders }, capability))
+    }
+
     async fn call(&self, tool: &str, arguments: Value, credentials: Option<&JsonObject>) -> Result<ToolAnswer> {
         let meta = CallMeta {
             session: ConfigureParams { credentials: credentials.cloned().map(Some), ..ConfigureParams::default() },
@@ -162,11 +180,8 @@ impl Host {
         });
         let begun = Instant::now();
         let answer = self.call("run_report", arguments, Some(&self.credentials)).await?;
-        if answer.is_error {
-            return Err(answer.model_text.into());
-        }
         let took = begun.elapsed();
-        let seen: Value = serde_json::from_str(&answer.model_text)?;
+        let seen = model_of(&answer)?;
         step(
             "Question",
             &format!(
@@ -194,6 +209,76 @@ impl Host {
         };
         println!("    {}", if removed { "the server's file was read and removed" } else { "the table came inline" });
         prove(csv, &seen["totals"])
+    }
+
+    /// Queries of a month: what rows hold and what only Google's totals count.
+    async fn queries(&self) -> Result<()> {
+        let arguments = json!({"resource_id": SITE.0, "dimensions": ["query"]});
+        let answer = self.call("search_analytics", arguments, Some(&self.credentials)).await?;
+        let seen = model_of(&answer)?;
+        step("Question", &format!("queries of {}, {} to {}", SITE.0, text(&seen["dates"][0]), text(&seen["dates"][1])));
+        println!("    {} totals {}", text(&seen["notice"]), seen["totals"]);
+        println!("    first row {}", clip(&seen["rows"][0].to_string()));
+        let csv = self.stored("search", &answer)?;
+        for metric in ["clicks", "impressions"] {
+            let coverage = &seen["extra"]["coverage"][metric];
+            let (hidden, share) = (&coverage["not_in_rows"], coverage["share_in_rows"].as_f64().unwrap_or_default());
+            let [mut sum] = sums(&csv, [metric])?;
+            let in_rows = sum.to_string();
+            sum.add(&hidden.to_string());
+            let total = Decimal::of(&seen["totals"][metric].to_string());
+            verdict(
+                &format!(
+                    "{metric} over the CSV is {in_rows} ({:.0} %), with {hidden} that no row shows {sum}",
+                    share * 100.0
+                ),
+                sum,
+                total,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Brand, topics and the rest, with the part that no row shows as a row of its own.
+    async fn clusters(&self) -> Result<()> {
+        let arguments = json!({"resource_id": SITE.0, "brand": SITE.1, "clusters": [
+            {"name": "chairs", "pattern": "chair|stuhl"}, {"name": "how to", "pattern": "^(how|is|best) "}]});
+        let answer = self.call("search_analytics_by_regex_cluster", arguments, Some(&self.credentials)).await?;
+        let seen = model_of(&answer)?;
+        step("Clusters", "the same queries by named patterns:");
+        for row in seen["rows"].as_array().into_iter().flatten() {
+            let count = row["queries"].as_u64().map_or_else(|| "-".to_owned(), thousands);
+            let position = row["position"].as_f64().map_or_else(|| "-".to_owned(), |position| format!("{position:.1}"));
+            println!(
+                "    {:<14} {count:>6} queries {:>6} clicks {:>7} impressions  position {position}",
+                text(&row["cluster"]),
+                row["clicks"],
+                row["impressions"]
+            );
+        }
+        let csv = self.stored("clusters", &answer)?;
+        for metric in ["clicks", "impressions"] {
+            let [sum] = sums(&csv, [metric])?;
+            let total = Decimal::of(&seen["totals"][metric].to_string());
+            verdict(&format!("{metric} over all clusters is {sum}"), sum, total)?;
+        }
+        Ok(())
+    }
+
+    async fn impossible_question(&self) -> Result<()> {
+        let arguments = json!({"resource_id": SITE.0, "dimensions": ["query"], "search_type": "discover"});
+        let answer = self.call("search_analytics", arguments, Some(&self.credentials)).await?;
+        step("Impossible", "dimensions: [\"query\"], search_type: \"discover\", refused before it is sent");
+        show_error(&answer)
+    }
+
+    /// Stores the table as a host does, and gives its file.
+    fn stored(&self, name: &str, answer: &ToolAnswer) -> Result<PathBuf> {
+        let stored = store(&self.folders.data, name, answer, &jiff::ZonedDateTime::now())?;
+        match stored.into_iter().next() {
+            Some(Stored::Dataset { csv, .. }) => Ok(csv),
+            _ => Err("nothing was stored".into()),
+        }
     }
 
     async fn wrong_name(&self, property: &str) -> Result<()> {
@@ -233,24 +318,45 @@ fn show_form(form: &Form) {
 
 /// Adds up the stored columns and compares them with what Google says the totals are.
 fn prove(csv: &Path, totals: &Value) -> Result<()> {
-    let mut reader = csv::Reader::from_path(csv)?;
-    let names: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
-    let mut sums = vec![Decimal::default(); names.len()];
-    for record in reader.records() {
-        for (sum, cell) in sums.iter_mut().zip(record?.iter()) {
-            sum.add(cell);
-        }
-    }
     for (name, total) in totals.as_object().into_iter().flatten() {
-        let place = names.iter().position(|column| column == name).ok_or("a total without a column")?;
-        let (summed, announced) = (sums[place].to_string(), Decimal::of(&total.to_string()).to_string());
-        let verdict = if summed == announced { "equals" } else { "DIFFERS FROM" };
-        println!("  Proof: {name} over the CSV is {summed}, which {verdict} Google's total {announced}.");
-        if summed != announced {
-            return Err(format!("{name}: {summed} is not {announced}").into());
-        }
+        let [sum] = sums(csv, [name])?;
+        verdict(&format!("{name} over the CSV is {sum}"), sum, Decimal::of(&total.to_string()))?;
     }
     Ok(())
+}
+
+/// Says whether a sum is Google's total; it fails where it is not.
+fn verdict(what: &str, sum: Decimal, total: Decimal) -> Result<()> {
+    let equal = sum.0 == total.0;
+    println!("  Proof: {what}, which {} Google's total {total}.", if equal { "equals" } else { "DIFFERS FROM" });
+    if equal { Ok(()) } else { Err(format!("{what}, not {total}").into()) }
+}
+
+/// The sums of columns of a CSV.
+fn sums<const N: usize>(csv: &Path, columns: [&str; N]) -> Result<[Decimal; N]> {
+    let mut reader = csv::Reader::from_path(csv)?;
+    let names: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+    let place = |name: &str| names.iter().position(|column| column == name).ok_or(format!("there is no column {name}"));
+    let mut places = [0; N];
+    for (at, name) in places.iter_mut().zip(columns) {
+        *at = place(name)?;
+    }
+    let mut sums = [Decimal::default(); N];
+    for record in reader.records() {
+        let record = record?;
+        for (sum, place) in sums.iter_mut().zip(places) {
+            sum.add(&record[place]);
+        }
+    }
+    Ok(sums)
+}
+
+/// What the model reads of an answer that must be no error.
+fn model_of(answer: &ToolAnswer) -> Result<Value> {
+    if answer.is_error {
+        return Err(answer.model_text.clone().into());
+    }
+    Ok(serde_json::from_str(&answer.model_text)?)
 }
 
 /// An exact decimal of six digits after the point.
@@ -316,7 +422,7 @@ async fn keep_running(sandbox: &Sandbox) -> Result<()> {
     println!("\nThe sandbox is still running at {}", sandbox.url());
     println!("  what it holds    {}/__sandbox/facts", sandbox.url());
     println!("  credentials      {}", relative(&sandbox.credentials().full));
-    println!("  a connector      ACP_GOOGLE_SANDBOX={} target/release/ga4", sandbox.url());
+    println!("  a connector      ACP_GOOGLE_SANDBOX={} dist/gsc/gsc", sandbox.url());
     println!("Press Ctrl-C to end it.");
     tokio::signal::ctrl_c().await?;
     // Requests under way may end.

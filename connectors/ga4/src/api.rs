@@ -59,6 +59,11 @@ impl Ga4 {
         }
     }
 
+    /// The client.
+    pub(crate) fn google(&self) -> &Google {
+        &self.google
+    }
+
     /// The property of a call.
     pub(crate) fn property(&self, call: &Call) -> Result<Property> {
         let id = call.resource()?.id.clone();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use acp_core::{About, Call, Connector, Resource, Result, Source};
-use acp_google::{Google, credentials_schema};
+use acp_core::{About, Call, Connector, Resource, Result, Source, Steps};
+use acp_google::{Api, Google, credentials_schema};
 use acp_protocol::autocontext::ResourceSummary;
 use acp_protocol::capability::{CostModel, ResourceIdInfo};
 
@@ -48,5 +48,27 @@ impl Source for Ga4 {
 
     async fn resources(&self, call: &Call) -> Result<Vec<ResourceSummary>> {
         resources::list(self, call).await
+    }
+
+    async fn check(&self, call: &Call, steps: &mut Steps) {
+        let endpoints = self.google().endpoints();
+        let apis = [
+            // The fields that every property has need no right on any.
+            Api {
+                name: "Google Analytics Data API",
+                url: format!("{}/v1beta/properties/0/metadata", endpoints.analytics_data()),
+            },
+            Api {
+                name: "Google Analytics Admin API",
+                url: format!("{}/v1beta/accountSummaries?pageSize=1", endpoints.analytics_admin()),
+            },
+        ];
+        acp_google::check(self.google(), call, SCOPES, &apis, steps).await;
+    }
+
+    async fn see(&self, call: &Call) -> Result<String> {
+        let property = self.property(call)?;
+        self.fields(&property).await?;
+        Ok(format!("property {} can be read", property.id))
     }
 }

@@ -11,7 +11,7 @@ use acp_core::{Call, Identity, Result};
 use acp_google::{Context, Failure, Google, Lanes, Rows, Session, path_segment};
 use moka::future::Cache;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::window::Available;
 
@@ -53,6 +53,11 @@ impl SearchConsole {
             available: Cache::builder().max_capacity(5_000).time_to_live(AVAILABLE_TTL).build(),
             lanes: Mutex::default(),
         }
+    }
+
+    /// The client.
+    pub(crate) fn google(&self) -> &Google {
+        &self.google
     }
 
     /// The property of a call.
@@ -113,6 +118,134 @@ impl Site {
             .into());
         }
         Ok(Page { rows, end })
+    }
+}
+
+impl Site {
+    /// What the index knows about an address of the property, in English. No live test.
+    pub(crate) async fn inspect(&self, page: &str) -> Result<Inspection, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Answer {
+            inspection_result: Inspection,
+        }
+        let url = format!("{}/v1/urlInspection/index:inspect", self.session.endpoints().search_console());
+        let question = json!({"inspectionUrl": page, "siteUrl": self.id, "languageCode": "en-US"});
+        let answer: Answer = self.session.post(&url, &question).await?;
+        Ok(answer.inspection_result)
+    }
+
+    /// The sitemaps that were submitted, or those that an index lists.
+    pub(crate) async fn sitemaps(&self, index: Option<&str>) -> Result<Vec<Sitemap>, Failure> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct List {
+            sitemap: Vec<Sitemap>,
+        }
+        let base = self.session.endpoints().search_console();
+        let mut url = format!("{base}/webmasters/v3/sites/{}/sitemaps", path_segment(&self.id));
+        if let Some(index) = index {
+            url.push_str(&format!("?sitemapIndex={}", path_segment(index)));
+        }
+        let list: List = self.session.get(&url).await?;
+        Ok(list.sitemap)
+    }
+}
+
+/// An inspected address. Enumerations are texts: Google adds values.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Inspection {
+    pub(crate) inspection_result_link: Option<String>,
+    pub(crate) index_status_result: IndexStatus,
+    pub(crate) amp_result: Option<Amp>,
+    pub(crate) rich_results_result: Option<RichResults>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct IndexStatus {
+    pub(crate) verdict: Option<String>,
+    pub(crate) coverage_state: Option<String>,
+    pub(crate) robots_txt_state: Option<String>,
+    pub(crate) indexing_state: Option<String>,
+    pub(crate) page_fetch_state: Option<String>,
+    pub(crate) last_crawl_time: Option<String>,
+    pub(crate) crawled_as: Option<String>,
+    pub(crate) google_canonical: Option<String>,
+    pub(crate) user_canonical: Option<String>,
+    pub(crate) sitemap: Vec<String>,
+    pub(crate) referring_urls: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Amp {
+    pub(crate) verdict: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RichResults {
+    pub(crate) verdict: Option<String>,
+    pub(crate) detected_items: Vec<DetectedItems>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DetectedItems {
+    pub(crate) rich_result_type: String,
+    pub(crate) items: Vec<RichItem>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RichItem {
+    pub(crate) issues: Vec<Issue>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Issue {
+    pub(crate) issue_message: String,
+    pub(crate) severity: String,
+}
+
+/// A sitemap. Counters are texts on the wire; one that is not there is `None`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Sitemap {
+    pub(crate) path: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    pub(crate) is_pending: Option<bool>,
+    pub(crate) is_sitemaps_index: Option<bool>,
+    pub(crate) last_submitted: Option<String>,
+    pub(crate) last_downloaded: Option<String>,
+    pub(crate) warnings: Option<Counter>,
+    pub(crate) errors: Option<Counter>,
+    pub(crate) contents: Vec<SitemapContent>,
+}
+
+/// What a sitemap holds of one kind. The counter `indexed` is always zero, so it is not read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SitemapContent {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) submitted: Option<Counter>,
+}
+
+/// A whole number, as JSON writes it or as a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Counter(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Counter {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+        number.map(Self).ok_or_else(|| serde::de::Error::custom("not a counter"))
     }
 }
 

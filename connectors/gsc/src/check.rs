@@ -35,6 +35,18 @@ impl Dimension {
     }
 }
 
+impl From<&FilterDimension> for Dimension {
+    fn from(dimension: &FilterDimension) -> Self {
+        match dimension {
+            FilterDimension::Query => Self::Query,
+            FilterDimension::Page => Self::Page,
+            FilterDimension::Country => Self::Country,
+            FilterDimension::Device => Self::Device,
+            FilterDimension::SearchAppearance => Self::SearchAppearance,
+        }
+    }
+}
+
 /// Where results were shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -120,7 +132,12 @@ impl Combination<'_> {
 
     /// The first thing that is wrong, and what to change.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.dimension_problem().or_else(|| self.type_problem()).or_else(|| self.aggregation_problem())
+        self.problems().into_iter().next()
+    }
+
+    /// Everything that is wrong, each with what to change.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        [self.dimension_problem(), self.type_problem(), self.aggregation_problem()].into_iter().flatten().collect()
     }
 
     fn dimension_problem(&self) -> Option<String> {

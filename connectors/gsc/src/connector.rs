@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use acp_core::{About, Call, Connector, Resource, Result, Source};
-use acp_google::{Google, credentials_schema};
+use acp_core::{About, Call, Connector, Resource, Result, Source, Steps};
+use acp_google::{Api, Google, credentials_schema};
 use acp_protocol::autocontext::ResourceSummary;
 use acp_protocol::capability::{CostModel, ResourceIdInfo};
 
 use crate::api::{SCOPES, SearchConsole};
+use crate::tools::compare_periods::ComparePeriods;
+use crate::tools::inspect_urls::InspectUrls;
+use crate::tools::list_sitemaps::ListSitemaps;
+use crate::tools::query_page_overlap::QueryPageOverlap;
+use crate::tools::regex_cluster::ByRegexCluster;
 use crate::tools::search_analytics::SearchAnalytics;
+use crate::tools::validate_query::ValidateQuery;
 use crate::{blocks, resources};
 
 /// Google publishes new days at any hour, so figures are not kept for longer.
@@ -16,7 +22,15 @@ const FIGURES: Duration = Duration::from_secs(3600);
 
 /// The connector.
 pub(crate) fn connector(google: Google) -> Connector {
-    blocks::declare(Connector::builder(about(), SearchConsole::new(google))).tool::<SearchAnalytics>().build()
+    blocks::declare(Connector::builder(about(), SearchConsole::new(google)))
+        .tool::<SearchAnalytics>()
+        .tool::<ComparePeriods>()
+        .tool::<ByRegexCluster>()
+        .tool::<QueryPageOverlap>()
+        .tool::<InspectUrls>()
+        .tool::<ListSitemaps>()
+        .tool::<ValidateQuery>()
+        .build()
 }
 
 fn about() -> About {
@@ -60,5 +74,17 @@ impl Source for SearchConsole {
 
     async fn resources(&self, call: &Call) -> Result<Vec<ResourceSummary>> {
         resources::list(self, call).await
+    }
+
+    async fn check(&self, call: &Call, steps: &mut Steps) {
+        let list = format!("{}/webmasters/v3/sites", self.google().endpoints().search_console());
+        let apis = [Api { name: "Google Search Console API", url: list }];
+        acp_google::check(self.google(), call, SCOPES, &apis, steps).await;
+    }
+
+    async fn see(&self, call: &Call) -> Result<String> {
+        let site = self.site(call)?;
+        let last = self.available(&site, call).await?.last_reliable;
+        Ok(format!("{} can be read; reliable data until {last}", site.id))
     }
 }

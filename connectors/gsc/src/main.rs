@@ -6,6 +6,7 @@ mod check;
 mod connector;
 mod countries;
 mod filters;
+mod report;
 mod resources;
 mod search;
 mod store;

@@ -10,7 +10,7 @@ use url::{Host, Url};
 use crate::api::{SearchConsole, SiteEntry};
 
 /// Addresses of Search Console pages that belong to a property, as a JavaScript regular expression.
-pub(crate) const URL_PATTERN: &str = r"^https://search\.google\.com/(u/\d+/)?search-console[/?].*[?&]resource_id=[^&]+";
+pub(crate) const URL_PATTERN: &str = r"^https://search\.google\.com/.*search-console.+resource_id=.";
 
 const DOMAIN: &str = "sc-domain:";
 /// Candidates that an error names.
@@ -103,12 +103,8 @@ impl<'a> Known<'a> {
 
     /// Whether it holds what `wanted`, a property or a page, is about.
     fn covers(&self, wanted: &str) -> bool {
-        if let Some(domain) = self.domain() {
-            let host = host_of(wanted);
-            return host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
-        }
-        match wanted.contains("://") {
-            true => wanted.starts_with(&self.normal),
+        match self.domain().is_some() || wanted.contains("://") {
+            true => holds(&self.normal, wanted),
             false => !wanted.starts_with(DOMAIN) && format!("{wanted}/").starts_with(self.place()),
         }
     }
@@ -195,6 +191,27 @@ fn meant<'a>(sites: &'a [SiteEntry], wanted: &str) -> Meant<'a> {
     match best.as_slice() {
         [only] => Meant::Page(id(only)),
         several => Meant::Ambiguous(ids(several)),
+    }
+}
+
+/// Other properties of the account that are about the same site: the same host, or one that holds it or is held by it.
+pub(crate) fn neighbours<'a>(sites: &'a [SiteEntry], id: &str) -> Vec<&'a str> {
+    let host = bare(id);
+    let within =
+        |inner: &str, outer: &str| inner == outer || inner.strip_suffix(outer).is_some_and(|rest| rest.ends_with('.'));
+    let other = |site: &&SiteEntry| site.site_url != id && !site.is_unverified();
+    let urls = sites.iter().filter(other).map(|site| site.site_url.as_str());
+    urls.filter(|url| within(bare(url), host) || within(host, bare(url))).collect()
+}
+
+/// Whether a page, as a whole address, belongs to a property.
+pub(crate) fn holds(property: &str, page: &str) -> bool {
+    match property.strip_prefix(DOMAIN) {
+        Some(domain) => {
+            let host = host_of(page);
+            host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+        }
+        None => page.starts_with(property),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rows that are held in memory by their key, for merging days and for sorting.
+//! Rows that are held in memory by their key, for merging days, for sorting and for joining two answers.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
@@ -24,6 +24,8 @@ pub(crate) struct RowStore {
     hasher: RandomState,
     rows_max: usize,
     keys_max: usize,
+    /// What to do when it is full.
+    advice: &'static str,
 }
 
 #[derive(Debug)]
@@ -43,10 +45,17 @@ pub(crate) enum Column {
 
 impl RowStore {
     pub(crate) fn new() -> Self {
-        Self::with_bounds(ROWS_MAX, KEYS_MAX)
+        let advice = "Use a shorter window, fewer dimensions or a filter; or leave order_by out and add the dimension date, so that rows need not \
+                      be merged.";
+        Self::with_bounds(ROWS_MAX, KEYS_MAX, advice)
     }
 
-    fn with_bounds(rows_max: usize, keys_max: usize) -> Self {
+    /// One of two stores that are joined: each has half of the room.
+    pub(crate) fn half() -> Self {
+        Self::with_bounds(ROWS_MAX / 2, KEYS_MAX / 2, "Use a shorter window, fewer dimensions or a filter.")
+    }
+
+    fn with_bounds(rows_max: usize, keys_max: usize, advice: &'static str) -> Self {
         Self {
             keys: Vec::new(),
             rows: Vec::new(),
@@ -54,7 +63,13 @@ impl RowStore {
             hasher: RandomState::new(),
             rows_max,
             keys_max,
+            advice,
         }
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// Adds a row; one whose key is known joins it.
@@ -74,7 +89,7 @@ impl RowStore {
             return Ok(());
         }
         if rows.len() >= self.rows_max || keys.len() > self.keys_max {
-            return Err(too_many(self.rows_max));
+            return Err(too_many(self.rows_max, self.advice));
         }
         let place = rows.len() as u32;
         let whole = |place: &u32| if *place == rows.len() as u32 { hash } else { hasher.hash_one(key_at(*place)) };
@@ -89,17 +104,45 @@ impl RowStore {
         order: &[(Column, bool)],
         mut on_row: impl FnMut(&[&str], &Figures) -> Result<()>,
     ) -> Result<()> {
+        let mut values = Vec::new();
+        for place in self.ordered(order) {
+            values.clear();
+            values.extend(self.values(place as usize));
+            on_row(&values, self.figures(place as usize))?;
+        }
+        Ok(())
+    }
+
+    /// The places of the rows in an order; rows that tie stay as they came.
+    pub(crate) fn ordered(&self, order: &[(Column, bool)]) -> Vec<u32> {
         let mut places: Vec<u32> = (0..self.rows.len() as u32).collect();
         if !order.is_empty() {
             places.sort_by(|one, two| self.compare(*one as usize, *two as usize, order));
         }
-        let mut values = Vec::new();
-        for place in places {
-            values.clear();
-            values.extend(self.values(place as usize));
-            on_row(&values, &self.rows[place as usize].figures)?;
-        }
-        Ok(())
+        places
+    }
+
+    /// The place of the row that has the key of another store's row.
+    pub(crate) fn find(&self, other: &Self, place: usize) -> Option<u32> {
+        self.place_of(key_of(&other.keys, &other.rows, place))
+    }
+
+    /// The place of the row whose key is this one value.
+    pub(crate) fn find_value(&self, value: &str) -> Option<u32> {
+        let mut key = Vec::with_capacity(value.len() + 1);
+        key.extend_from_slice(value.as_bytes());
+        key.push(END);
+        self.place_of(&key)
+    }
+
+    fn place_of(&self, key: &[u8]) -> Option<u32> {
+        let same = |place: &u32| key_of(&self.keys, &self.rows, *place as usize) == key;
+        self.index.find(self.hasher.hash_one(key), same).copied()
+    }
+
+    /// The figures of a row.
+    pub(crate) fn figures(&self, place: usize) -> &Figures {
+        &self.rows[place].figures
     }
 
     fn compare(&self, one: usize, two: usize, order: &[(Column, bool)]) -> Ordering {
@@ -126,7 +169,8 @@ impl RowStore {
         Ordering::Equal
     }
 
-    fn values(&self, place: usize) -> impl Iterator<Item = &str> {
+    /// The values of a row's key.
+    pub(crate) fn values(&self, place: usize) -> impl Iterator<Item = &str> {
         let key = key_of(&self.keys, &self.rows, place);
         key.split_inclusive(|byte| *byte == END).map(|value| {
             // It was a text when it was added.
@@ -140,10 +184,9 @@ fn key_of<'a>(keys: &'a [u8], rows: &[Held], place: usize) -> &'a [u8] {
     &keys[start..rows[place].end]
 }
 
-fn too_many(rows: usize) -> Error {
+fn too_many(rows: usize, advice: &str) -> Error {
     Error::invalid_arguments(format!(
-        "The result is too large to be merged or sorted here: at most {rows} rows fit. Use a shorter window, fewer dimensions or a \
-         filter; or leave order_by out and add the dimension date, so that rows need not be merged."
+        "The result is too large to be merged, joined or sorted here: at most {rows} rows fit. {advice}"
     ))
 }
 
@@ -202,14 +245,29 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_it_says_what_to_do() {
-        let mut store = RowStore::with_bounds(2, 10);
+        let mut store = RowStore::with_bounds(2, 10, "Use a shorter window.");
         for key in ["a", "b", "a"] {
             store.add([key].into_iter(), figures(1.0, 1.0, None)).unwrap();
         }
         let error = store.add(["c"].into_iter(), figures(1.0, 1.0, None)).unwrap_err();
         assert!(error.message().contains("shorter window"), "{error}");
-        let mut store = RowStore::with_bounds(100, 10);
+        let mut store = RowStore::with_bounds(100, 10, "");
         assert!(store.add(["0123456789"].into_iter(), figures(1.0, 1.0, None)).is_err());
+    }
+
+    #[test]
+    fn rows_of_another_store_are_found_by_their_key() {
+        let (mut one, mut two) = (RowStore::new(), RowStore::half());
+        for key in [["a", "b"], ["ab", ""]] {
+            one.add(key.into_iter(), figures(1.0, 1.0, None)).unwrap();
+        }
+        for key in [["", "ab"], ["ab", ""]] {
+            two.add(key.into_iter(), figures(2.0, 2.0, None)).unwrap();
+        }
+        assert_eq!([two.find(&one, 0), two.find(&one, 1)], [None, Some(1)]);
+        two.add(["ab"].into_iter(), figures(3.0, 3.0, None)).unwrap();
+        assert_eq!((two.find_value("ab"), two.find_value("b")), (Some(2), None));
+        assert_eq!((two.len(), two.figures(2).clicks), (3, 3.0));
     }
 
     #[test]

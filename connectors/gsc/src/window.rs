@@ -111,6 +111,49 @@ pub(crate) async fn resolve(
     clamp(window, today, available, bounds.data_state, call)
 }
 
+/// The window that a question will have as a rule, without asking Google for the last reliable day.
+pub(crate) fn expected(call: &Call, bounds: Bounds<'_>) -> Result<DateWindow> {
+    let today = today(call.clock())?;
+    let usual = Available { first: back(today, KEPT_MONTHS.months()), last_reliable: back(today, USUAL_DELAY.days()) };
+    let (span, end) = match bounds.data_state {
+        DataState::HourlyAll => (1.day(), today),
+        DataState::Final | DataState::All => (1.month(), usual.last_reliable),
+    };
+    let given = DateWindow::resolve(bounds.start, bounds.end, ("0001-01-01", "9999-12-31"), today)?;
+    let end = if bounds.end.is_some() { given.end } else { end };
+    let (default_start, end_text) = (back(end, span).to_string(), end.to_string());
+    let window = DateWindow::resolve(bounds.start, Some(&end_text), (&default_start, &end_text), today)?;
+    clamp(window, today, Some(usual), bounds.data_state, call)
+}
+
+/// The window of a question about final days alone: the given ones, or so many up to the last reliable one. It ends with the
+/// last reliable day whatever was asked for, since a period with unfinished days looks like a fall.
+pub(crate) async fn resolve_final(
+    console: &SearchConsole,
+    site: &Site,
+    call: &Call,
+    start: Option<&str>,
+    end: Option<&str>,
+    usual: Span,
+) -> Result<DateWindow> {
+    let today = today(call.clock())?;
+    let given = DateWindow::resolve(start, end, ("0001-01-01", "9999-12-31"), today)?;
+    let available = console.available(site, call).await?;
+    let last = available.last_reliable;
+    if start.is_some() && given.start > last {
+        return Err(Error::invalid_arguments(format!(
+            "Final data end on {last}; start_date is {}. Use earlier dates.",
+            given.start
+        )));
+    }
+    if end.is_some() && given.end > last {
+        call.warn(format!("Final data end on {last}: the period ends there instead of {}.", given.end));
+    }
+    let end = given.end.min(last);
+    let start = if start.is_some() { given.start } else { back(end, usual) };
+    clamp(DateWindow { start, end }, today, Some(available), DataState::Final, call)
+}
+
 fn clamp(
     window: DateWindow,
     today: Date,

@@ -13,6 +13,7 @@ use rmcp::transport::io::stdio_pipes;
 use rmcp::{ServerHandler, ServiceExt};
 
 use crate::audit::Audit;
+use crate::check::{self, CheckFlags};
 use crate::connector::Connector;
 use crate::http::{Environment, HttpFlags, Limits, Listening, Settings};
 use crate::log;
@@ -70,12 +71,17 @@ enum Command {
     },
     /// Print the ACP capability that the connector publishes, as JSON.
     Capability,
+    /// Try credentials out, step by step, and say how to mend what does not work.
+    ///
+    /// Exit codes: 0 when calls will work, 2 for a wrong command line, 3 when the credentials are at fault, 4 when the
+    /// source can't be reached, 5 when something at the source is.
+    Check(CheckFlags),
 }
 
 /// Runs a connector: the whole `main` of its binary. `A` are its own flags (`()` for none), from which it is built.
 ///
 /// It serves over stdio until the end of input, or with `--http` until it is asked to stop. Exit codes: 0 for these two
-/// ends, 2 for a wrong command line or setting, 1 when stdin, stdout or the network fail.
+/// ends, 2 for a wrong command line or setting, 1 when stdin, stdout or the network fail; those of `check` are its own.
 pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::error::Error>>) -> ExitCode {
     log::start();
     let matches = match Cli::<A>::command().try_get_matches() {
@@ -113,6 +119,7 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
         Some(Command::Tools { json: true }) => print_json(&shared.tools()),
         Some(Command::Tools { json: false }) => print(&tool_list(&shared)),
         Some(Command::Capability) => print_json(&shared.connector().capability()),
+        Some(Command::Check(flags)) => return serve(THREADS, check::run(Arc::new(shared), flags)),
         None if cli.http.http => {
             return match http_settings(cli.http, tmp_dir) {
                 Ok(settings) => serve_http(settings, |settings| {

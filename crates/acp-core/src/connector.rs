@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{RESOURCE_ID, TABLES};
 use crate::call::Call;
+use crate::check::Steps;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::tables::Catalogue;
@@ -87,6 +88,19 @@ pub trait Source: Send + Sync + 'static {
 
     /// Every resource these credentials reach, in the source's order.
     fn resources(&self, call: &Call) -> impl Future<Output = Result<Vec<ResourceSummary>>> + Send;
+
+    /// Tries the credentials of the call out for the command `check`: one step for each reason why calls fail, with its
+    /// fix. The call has no resource. Without steps of its own a source is known by its list of resources, which `check`
+    /// asks for afterwards.
+    fn check(&self, call: &Call, steps: &mut Steps) -> impl Future<Output = ()> + Send {
+        let _ = (call, steps);
+        std::future::ready(())
+    }
+
+    /// Reads something small of the call's resource, to prove that it can be read, and says what was found.
+    fn see(&self, call: &Call) -> impl Future<Output = Result<String>> + Send {
+        std::future::ready(call.resource().map(|resource| format!("{} is a resource of this source", resource.id)))
+    }
 }
 
 /// An autocontext block: something a model should know about a resource before it asks for data (7.1).
@@ -323,6 +337,8 @@ pub(crate) trait AnySource: Send + Sync {
     fn resource(&self, id: &str) -> Result<Resource>;
     fn resolve<'a>(&'a self, call: &'a Call, resource: &'a Resource) -> BoxFuture<'a, Result<Resource>>;
     fn resources(&self, call: Arc<Call>) -> BoxFuture<'static, Result<Vec<ResourceSummary>>>;
+    fn check<'a>(&'a self, call: &'a Call, steps: &'a mut Steps) -> BoxFuture<'a, ()>;
+    fn see<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<String>>;
 }
 
 impl<S: Source> AnySource for Arc<S> {
@@ -337,5 +353,13 @@ impl<S: Source> AnySource for Arc<S> {
     fn resources(&self, call: Arc<Call>) -> BoxFuture<'static, Result<Vec<ResourceSummary>>> {
         let source = self.clone();
         Box::pin(async move { S::resources(&source, &call).await })
+    }
+
+    fn check<'a>(&'a self, call: &'a Call, steps: &'a mut Steps) -> BoxFuture<'a, ()> {
+        Box::pin(S::check(self, call, steps))
+    }
+
+    fn see<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<String>> {
+        Box::pin(S::see(self, call))
     }
 }

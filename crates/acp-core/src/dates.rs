@@ -28,6 +28,11 @@ impl DateWindow {
         Ok(Self { start, end })
     }
 
+    /// Resolves the day that another argument of a tool gives, written as the bounds are; errors name the argument.
+    pub fn day(argument: &str, text: &str, today: Date) -> Result<Date> {
+        resolve(argument, text, today)
+    }
+
     /// Number of days.
     pub fn days(self) -> i32 {
         (self.end - self.start).get_days() + 1

@@ -17,6 +17,7 @@ mod autocontext;
 mod cache;
 mod call;
 mod cell;
+mod check;
 mod cli;
 mod clock;
 mod connector;
@@ -43,6 +44,7 @@ mod tool;
 pub use access::{Access, AccessMode, Operation};
 pub use call::Call;
 pub use cell::Cell;
+pub use check::{Fault, Steps};
 pub use cli::run;
 #[cfg(feature = "any-server")]
 pub use cli::run_server;

@@ -30,6 +30,7 @@ use crate::autocontext;
 use crate::cache::{DeliveryKey, Memory};
 use crate::call::{Call, Progress, Reports, lock};
 use crate::connector::{Connector, Resource};
+use crate::credentials::Credentials;
 use crate::error::{Error, Result};
 use crate::host_tables::{self, Host};
 use crate::outgoing::{self, Handover, Outbox, OutgoingTables};
@@ -398,6 +399,13 @@ impl Server {
             Mutex::new(Reports { arguments, warnings: std::mem::take(&mut facts.warnings), cost: Cost::default() });
         let multi_table = client.multi_table();
         Ok(Prepared { run, call, settings, multi_table })
+    }
+
+    /// A call outside any session, with default settings.
+    pub(crate) fn call_with(&self, credentials: Credentials, resource: Option<Resource>) -> Call {
+        let connector = &self.shared.connector;
+        let settings = Settings::default().in_force(&connector.about, &connector.catalogue);
+        self.call(resource, &InForce { credentials: Some(credentials), ..settings })
     }
 
     fn call(&self, resource: Option<Resource>, in_force: &InForce) -> Call {

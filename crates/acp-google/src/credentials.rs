@@ -71,7 +71,13 @@ impl GoogleCredentials {
     /// quotes a value.
     pub fn read(credentials: &Credentials, endpoints: &Endpoints) -> Result<Self> {
         let values = credentials.values().expose();
+        let is_file = ["private_key", "installed", "web"].iter().any(|key| values.contains_key(*key));
         let read = match text(values, "type") {
+            // The file itself, as Google's console and command line write it.
+            Some("service_account") | None if is_file => read_file(values, endpoints)?,
+            Some("authorized_user" | "external_account" | "impersonated_service_account") => {
+                read_file(values, endpoints)?
+            }
             Some("service_account") => read_key_field(values, endpoints)?,
             Some("oauth" | "google_oauth") => read_oauth(values, endpoints)?,
             Some("portal_oauth") => {
@@ -137,8 +143,13 @@ fn read_key_field(values: &JsonObject, endpoints: &Endpoints) -> Result<GoogleCr
         }
         Some(_) => return Err(invalid("service_account must be the text of the key file.")),
     };
-    match text(&key, "type") {
-        Some("authorized_user") => read_authorized_user(&key, endpoints),
+    read_file(&key, endpoints)
+}
+
+/// Reads the content of a credentials file of Google's.
+fn read_file(key: &JsonObject, endpoints: &Endpoints) -> Result<GoogleCredentials> {
+    match text(key, "type") {
+        Some("authorized_user") => read_authorized_user(key, endpoints),
         Some(
             "external_account"
             | "external_account_authorized_user"
@@ -151,7 +162,7 @@ fn read_key_field(values: &JsonObject, endpoints: &Endpoints) -> Result<GoogleCr
         _ if key.contains_key("installed") || key.contains_key("web") => Err(invalid(
             "This is the file of an OAuth client, not of an account: paste the key file of a service account.",
         )),
-        _ => read_key(&key, endpoints),
+        _ => read_key(key, endpoints),
     }
 }
 

@@ -333,12 +333,12 @@ impl GoogleError {
         self.has_reason(&["SERVICE_DISABLED", "accessNotConfigured"])
     }
 
-    fn lacks_scope(&self) -> bool {
+    pub(crate) fn lacks_scope(&self) -> bool {
         self.has_reason(&["ACCESS_TOKEN_SCOPE_INSUFFICIENT", "insufficientScopes"])
             || self.message.contains("insufficient authentication scopes")
     }
 
-    fn is_authentication(&self) -> bool {
+    pub(crate) fn is_authentication(&self) -> bool {
         self.has_reason(&[
             "ACCESS_TOKEN_EXPIRED",
             "ACCESS_TOKEN_TYPE_UNSUPPORTED",

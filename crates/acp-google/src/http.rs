@@ -4,16 +4,19 @@ use std::error::Error as _;
 use std::future::Future;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use acp_core::Error;
 use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::{Certificate, RequestBuilder, Response};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::error::{Failure, TransportKind};
 use crate::google::{StartError, Timing};
+use crate::retry::http_date;
 
 /// Bytes of an answer that is read as a whole, after decompression.
 pub(crate) const WHOLE: usize = 64 << 20;
@@ -30,11 +33,16 @@ pub(crate) struct Http {
     sandbox: bool,
     pub(crate) timing: Timing,
     client: OnceLock<Result<reqwest::Client, String>>,
+    /// Seconds by which this computer's clock was ahead of the last answer's date.
+    clock: AtomicI64,
 }
+
+/// No answer with a date came yet.
+const UNKNOWN: i64 = i64::MIN;
 
 impl Http {
     pub(crate) fn new(certificates: Vec<Certificate>, sandbox: bool, timing: Timing) -> Self {
-        Self { certificates, sandbox, timing, client: OnceLock::new() }
+        Self { certificates, sandbox, timing, client: OnceLock::new(), clock: AtomicI64::new(UNKNOWN) }
     }
 
     /// The client, built on first use because reading the system's certificates takes longer than a start may.
@@ -72,14 +80,24 @@ impl Http {
 
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&self, request: RequestBuilder, limit: Duration) -> Result<Response, Failure> {
-        within(limit, request.send()).await?.map_err(|error| {
+        let response = within(limit, request.send()).await?.map_err(|error| {
             let kind = match () {
                 () if error.is_connect() => TransportKind::Connect,
                 () if error.is_timeout() => TransportKind::Timeout,
                 () => TransportKind::NoAnswer,
             };
             failure(kind, error)
-        })
+        })?;
+        if let Some(error) = clock_error(&response) {
+            self.clock.store(error.as_secs(), Ordering::Relaxed);
+        }
+        Ok(response)
+    }
+
+    /// How far this computer's clock is ahead of the server's, as the last answer dated itself.
+    pub(crate) fn clock_error(&self) -> Option<SignedDuration> {
+        let seconds = self.clock.load(Ordering::Relaxed);
+        (seconds != UNKNOWN).then(|| SignedDuration::from_secs(seconds))
     }
 
     /// The next part of a body.
@@ -112,6 +130,11 @@ impl Http {
         }
         body
     }
+}
+
+fn clock_error(response: &Response) -> Option<SignedDuration> {
+    let date = response.headers().get(reqwest::header::DATE)?.to_str().ok()?;
+    Some(Timestamp::now().duration_since(http_date(date)?))
 }
 
 /// Bounds a wait.

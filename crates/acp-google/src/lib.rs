@@ -19,6 +19,7 @@
 //! one: errors of parsers that quote their input are replaced by fixed texts, and Google's own words are checked
 //! against the secrets before they are passed on. And a token is only ever sent to a host in [`Endpoints`].
 
+mod check;
 mod client;
 mod credentials;
 mod endpoints;
@@ -33,6 +34,7 @@ mod rows;
 mod schema;
 mod token;
 
+pub use check::{Api, check};
 pub use client::{Body, Rows, Session, parse};
 pub use credentials::GoogleCredentials;
 pub use endpoints::{Endpoints, SANDBOX_VARIABLE, path_segment};
@@ -40,6 +42,6 @@ pub use error::{BodyKind, Context, Failure, GoogleError, Transport, TransportKin
 pub use google::{Google, GoogleArgs, Options, StartError, Timing};
 pub use lanes::Lanes;
 pub use redact::clean;
-pub use regular_expression::check_re2;
+pub use regular_expression::{Patterns, check_re2};
 pub use rows::{RowLimits, RowSplitter, RowsError};
 pub use schema::credentials_schema;

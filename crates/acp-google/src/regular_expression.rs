@@ -22,6 +22,35 @@ pub fn check_re2(pattern: &str) -> Result<(), String> {
     ))
 }
 
+/// Patterns that are searched here as Google searches them: anywhere in a text; case does not matter.
+#[derive(Clone, Debug)]
+pub struct Patterns(regex::RegexSet);
+
+impl Patterns {
+    /// Compiles patterns that [`check_re2`] let through. The error is a sentence without a subject.
+    pub fn new(patterns: &[&str]) -> Result<Self, String> {
+        let plain = patterns.iter().map(|pattern| without_quotations(pattern));
+        let set = regex::RegexSetBuilder::new(plain).case_insensitive(true).build();
+        let too_much = |_| "they are too complex together, or use \\C. Write fewer or simpler ones.".to_owned();
+        set.map(Self).map_err(too_much)
+    }
+
+    /// The places of the patterns that match, in their order.
+    pub fn matching(&self, text: &str) -> impl Iterator<Item = usize> + use<> {
+        self.0.matches(text).into_iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// `\Q…\E` means the text between as it is, also in a pattern whose end is missing.
 fn without_quotations(pattern: &str) -> String {
     let mut plain = String::with_capacity(pattern.len());
@@ -58,6 +87,15 @@ mod tests {
         for pattern in ["a|b", "(?i)^/blog/", r"\d+\.html$", r"\Qa(b\E+", r"\Qa(b", r"\\Q", r"\C", "é+", ""] {
             assert_eq!(check_re2(pattern), Ok(()), "{pattern}");
         }
+    }
+
+    #[test]
+    fn patterns_match_a_part_in_any_case() {
+        let patterns = Patterns::new(&["nord|wind", r"^\Qa.b\E$", "W"]).unwrap();
+        for (text, places) in [("Nordwind", vec![0, 2]), ("a.b", vec![1]), ("axb", vec![]), ("xa.b", vec![])] {
+            assert_eq!(patterns.matching(text).collect::<Vec<_>>(), places, "{text}");
+        }
+        assert!(Patterns::new(&["(?:a{1000}){1000}"]).unwrap_err().contains("simpler"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::error::{BodyKind, Context, Failure, GoogleError, TransportKind};
 use crate::google::Shared;
 use crate::http::{SMALL, within};
 use crate::redact::{Secrets, clean};
-use crate::retry::{backoff, http_date};
+use crate::retry::backoff;
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// The longest life Google gives an assertion.
@@ -266,7 +266,8 @@ impl Ask<'_> {
         let what = Refusal { name: &name, words: &error.message, who: self.who(), signed: grant.signed };
         let said = clean(&error.message, WORDS);
         let said = said.trim_end_matches('.');
-        let message = format!("{} Google said: {name}: {said}.", what.advice(self.scopes, clock_error(response)));
+        let message =
+            format!("{} Google said: {name}: {said}.", what.advice(self.scopes, self.shared.http.clock_error()));
         Error::credentials_invalid(message).with_data("http_status", status).with_data("reason", name).into()
     }
 }
@@ -293,12 +294,6 @@ fn unreachable(failure: Failure) -> Failed {
         transport.cause()
     );
     Failed { error: Error::upstream(message), passing }
-}
-
-/// How far this computer's clock is ahead of the server's, which dates its answers.
-fn clock_error(response: &Response) -> Option<SignedDuration> {
-    let date = response.headers().get(reqwest::header::DATE)?.to_str().ok()?;
-    Some(Timestamp::now().duration_since(http_date(date)?))
 }
 
 /// A signed statement of who asks for what (RFC 7523), as Google's guide for service accounts describes it.
@@ -381,7 +376,7 @@ impl Refusal<'_> {
     }
 }
 
-fn clock_text(clock: Option<SignedDuration>) -> String {
+pub(crate) fn clock_text(clock: Option<SignedDuration>) -> String {
     let Some(clock) = clock.filter(|clock| clock.as_secs().abs() >= 60) else { return String::new() };
     let minutes = clock.as_secs().abs() / 60;
     let direction = if clock.is_negative() { "behind" } else { "ahead" };

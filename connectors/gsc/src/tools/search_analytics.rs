@@ -10,22 +10,15 @@ use serde_json::{Value, json};
 use crate::api::{Row, SearchConsole, Site};
 use crate::check::{Aggregation, DataState, Dimension, SearchType};
 use crate::filters::{Filter, Metric, MetricFilter};
-use crate::search::{DAY_ROWS, Extracted, Figures, QUERY_DAY_ROWS, Query, Sink, WalkDays, extract};
+use crate::report::{METRICS, cell, coverage, described, dimension_header, explain_nothing, gaps, metric_headers};
+use crate::search::{Extracted, Figures, Query, Sink, WalkDays, extract};
 use crate::store::{Column, RowStore};
 use crate::window::{self, Bounds};
 
 /// Dimensions, metrics and the mark of fresh rows.
 const COLUMNS_MAX: usize = 7 + 4 + 1;
-/// Days after which Google has been seen to leave rare queries out.
-const LONG_WINDOW: i32 = 92;
 /// Characters of the description: a filter can be long.
 const DESCRIPTION_MAX: usize = 2_000;
-const METRICS: [(Metric, &str); 4] = [
-    (Metric::Clicks, "clicks"),
-    (Metric::Impressions, "impressions"),
-    (Metric::Ctr, "ctr"),
-    (Metric::Position, "position"),
-];
 
 /// Extracts search performance, all rows. totals are Google's and count anonymised queries too, which rows leave out (see
 /// extra.coverage): never add rows up.
@@ -182,33 +175,7 @@ impl SearchAnalytics {
     }
 
     fn warn(&self, query: &Query, extracted: &Extracted, fresh: Option<&str>, call: &Call) {
-        if let Some((day, error)) = &extracted.stopped {
-            call.warn(format!(
-                "PARTIAL: a quota ended the extraction. Days from {day} to {} are missing. {}",
-                query.window.end,
-                error.message()
-            ));
-        }
-        if let Some(first) = extracted.capped.first() {
-            let days = extracted.capped.len();
-            call.warn(match (query.is_queries_alone(), extracted.walked || query.window.days() == 1) {
-                (true, _) => format!(
-                    "Google gives at most {QUERY_DAY_ROWS} rows a day when query stands alone, and that bound was reached: queries are \
-                     missing. A second dimension, such as country or page, gives more of them."
-                ),
-                (false, true) => format!(
-                    "Google gives at most {DAY_ROWS} rows a day, and that bound was reached on {days} day(s), first on {first}: rows below \
-                     it are missing. A property of a sub-folder has a bound of its own."
-                ),
-                (false, false) => format!(
-                    "Google gives at most {DAY_ROWS} top rows for several days together, and that bound was reached: rows are missing. \
-                     walk_days always gives more."
-                ),
-            });
-        } else if !extracted.walked && query.window.days() > LONG_WINDOW && self.dimensions.contains(&Dimension::Query)
-        {
-            call.warn("Google leaves rare queries out of long windows. walk_days always gives more of them.");
-        }
+        gaps(query, extracted).into_iter().for_each(|gap| call.warn(gap));
         if !self.metric_filters.is_empty() {
             call.warn("totals and extra.coverage are of all rows, before metric_filters.");
         }
@@ -286,31 +253,15 @@ impl SearchAnalytics {
 
 /// The columns: those asked for, the metrics, and the mark of fresh rows where rows can be fresh.
 fn headers(dimensions: &[Dimension], marked: bool) -> Vec<Header> {
-    let described = |header: Header, text: &str| Header { description: Some(text.to_owned()), ..header };
-    let mut headers: Vec<Header> = dimensions
-        .iter()
-        .map(|dimension| match dimension {
-            Dimension::Date => described(Header::dimension("date", ColumnType::Date), "Day in Pacific time"),
-            Dimension::Hour => described(Header::dimension("hour", ColumnType::Datetime), "Hour in Pacific time"),
-            Dimension::Country => described(
-                Header::dimension("country", ColumnType::String),
-                "ISO 3166 alpha-3 in lower case; zzz is unknown",
-            ),
-            other => Header::dimension(other.name(), ColumnType::String),
-        })
-        .collect();
-    headers.extend([
-        Header::metric("clicks", ColumnType::Integer),
-        Header::metric("impressions", ColumnType::Integer),
-        described(Header::metric("ctr", ColumnType::Number), "Fraction 0-1"),
-        described(Header::metric("position", ColumnType::Number), "Average position weighted by impressions"),
-    ]);
+    let mut headers: Vec<Header> = dimensions.iter().map(|dimension| dimension_header(*dimension)).collect();
+    headers.extend(metric_headers());
     if marked {
         headers.push(Header {
-            name: "is_incomplete".to_owned(),
-            column_type: ColumnType::Boolean,
             role: Some(ColumnRole::Attribute),
-            description: Some("Whether Google still collects data for this row".to_owned()),
+            ..described(
+                Header::dimension("is_incomplete", ColumnType::Boolean),
+                "Whether Google still collects data for this row",
+            )
         });
     }
     headers
@@ -386,16 +337,6 @@ impl Output<'_> {
     }
 }
 
-/// A metric as a cell: counts are whole numbers, which the API writes as fractions.
-fn cell(metric: Metric, figures: &Figures) -> Cell<'static> {
-    match metric {
-        Metric::Clicks => Cell::Integer(figures.clicks.round() as i64),
-        Metric::Impressions => Cell::Integer(figures.impressions.round() as i64),
-        Metric::Ctr => Cell::Number(figures.ctr),
-        Metric::Position => figures.position.map_or(Cell::Null, Cell::Number),
-    }
-}
-
 /// From which day or hour on data are not complete, which Google only tells beside days or hours.
 async fn first_incomplete(site: &Site, query: &Query) -> Result<Option<String>> {
     let dimension = match query.data_state {
@@ -408,61 +349,4 @@ async fn first_incomplete(site: &Site, query: &Query) -> Result<Option<String>> 
     let page = site.search(&days.request(0)).await.map_err(|failure| failure.into_acp(&site.context))?;
     let metadata = page.end.metadata;
     Ok(if dimension == Dimension::Date { metadata.first_incomplete_date } else { metadata.first_incomplete_hour })
-}
-
-/// What the rows do not cover of Google's totals, or why that can't be known.
-fn coverage(query: &Query, extracted: &Extracted, totals: Option<&Figures>) -> Result<Value, &'static str> {
-    let Some(totals) = totals else { return Err("Google's totals are missing.") };
-    if extracted.stopped.is_some() {
-        return Err("Days are missing, because a quota ended the extraction.");
-    }
-    if query.filters_queries() {
-        return Err("A filter on query takes anonymised queries out of the totals too.");
-    }
-    if query.dimensions == [Dimension::SearchAppearance] {
-        return Err("One result can have several search appearances, so rows overlap.");
-    }
-    let rows = &extracted.sums;
-    if rows.clicks.round() > totals.clicks.round() || rows.impressions.round() > totals.impressions.round() {
-        return Err("Rows count more than the totals: one result can be in several rows.");
-    }
-    let part = |rows: f64, total: f64| {
-        let share = if total > 0.0 { ((rows / total) * 10_000.0).round() / 10_000.0 } else { 1.0 };
-        json!({
-            "in_rows": rows.round() as i64, "total": total.round() as i64,
-            "not_in_rows": (total.round() - rows.round()) as i64, "share_in_rows": share,
-        })
-    };
-    Ok(json!({
-        "clicks": part(rows.clicks, totals.clicks),
-        "impressions": part(rows.impressions, totals.impressions),
-    }))
-}
-
-/// Why there are no rows, as far as one small question tells.
-async fn explain_nothing(site: &Site, query: &Query, totals: Option<&Figures>) -> String {
-    let name = query.search_type.name();
-    let shown = totals.map_or(0.0, |totals| totals.impressions);
-    if shown > 0.0 {
-        return format!(
-            "No row, although Google counts {shown} impressions: they are anonymised or have no value of these dimensions. Group by page, \
-             country or date instead."
-        );
-    }
-    let no_traffic = format!("There is no {name} traffic in this window. Try other dates or another search_type.");
-    if query.filters.is_empty() {
-        return no_traffic;
-    }
-    let unfiltered = Query { filters: Vec::new(), aggregation: Aggregation::Auto, ..query.clone() };
-    let Ok(unfiltered) = unfiltered.ask_totals(site, unfiltered.combination().counted().name()).await else {
-        return "No row matches. Whether the filters or the window are the reason could not be found out.".to_owned();
-    };
-    let without = unfiltered.impressions;
-    match without > 0.0 {
-        true => format!(
-            "The filters match nothing; without them there are {without} impressions. Check exact values: page equals needs the whole \
-             address as Google stores it, query equals the whole query in lower case."
-        ),
-        false => no_traffic,
-    }
 }

@@ -2,7 +2,13 @@
 
 mod bad_input;
 mod bench;
+mod blocks;
+mod clusters;
+mod compare;
 mod faults;
+mod indexing;
+mod overlap;
 mod properties;
+mod published;
 mod search;
 mod walk;

@@ -1,0 +1,126 @@
+//! `validate_query`: whether Google can answer a question, and what it will count, without asking Google.
+
+use acp_core::{Call, DateWindow, Hints, Info, Result, Tool, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::api::SearchConsole;
+use crate::check::{Aggregation, Combination, DataState, Dimension, SearchType};
+use crate::filters::{Filter, FilterDimension};
+use crate::report::LONG_WINDOW;
+use crate::search::{DAY_ROWS, QUERY_DAY_ROWS};
+use crate::window::{self, Bounds};
+
+/// Checks a search_analytics question without asking Google: what is not possible, with the fix; filters as they are sent; how impressions are
+/// counted; what rows leave out.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ValidateQuery {
+    /// The arguments of search_analytics.
+    arguments: Map<String, Value>,
+}
+
+/// The arguments that decide whether a question is possible. What else search_analytics takes is fine with every question.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Question {
+    dimensions: Vec<Dimension>,
+    filters: Vec<Filter>,
+    start_date: Option<String>,
+    end_date: Option<String>,
+    search_type: Option<SearchType>,
+    aggregation: Option<Aggregation>,
+    data_state: Option<DataState>,
+}
+
+impl Tool for ValidateQuery {
+    type Source = SearchConsole;
+    type Answer = Info;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "validate_query",
+        title: "Check a question",
+        resource: false,
+        credentials: false,
+        hints: Hints::READS_LOCAL,
+    };
+
+    async fn run(self, _: &SearchConsole, call: &Call) -> Result<Info> {
+        let mut question: Question = match serde_json::from_value(Value::Object(self.arguments)) {
+            Ok(question) => question,
+            Err(error) => {
+                let problem = format!("The arguments can't be read: {}.", acp_google::clean(&error.to_string(), 300));
+                return Ok(Info(json!({"valid": false, "problems": [problem]})));
+            }
+        };
+        let hourly = question.dimensions.contains(&Dimension::Hour);
+        let usual_state = if hourly { DataState::HourlyAll } else { DataState::Final };
+        let data_state = question.data_state.unwrap_or(usual_state);
+        let mut problems: Vec<String> = Vec::new();
+        for filter in &mut question.filters {
+            problems.extend(filter.normalise(call).err().map(|error| error.message().to_owned()));
+        }
+        let combination = Combination {
+            dimensions: &question.dimensions,
+            filters: &question.filters,
+            search_type: question.search_type.unwrap_or_default(),
+            aggregation: question.aggregation.unwrap_or_default(),
+            data_state,
+        };
+        problems.extend(combination.problems());
+        let bounds = Bounds { start: question.start_date.as_deref(), end: question.end_date.as_deref(), data_state };
+        let window = window::expected(call, bounds);
+        problems.extend(window.as_ref().err().map(|error| error.message().to_owned()));
+        Ok(Info(match window.ok().filter(|_| problems.is_empty()) {
+            None => json!({"valid": false, "problems": problems}),
+            Some(window) => json!({
+                "valid": true,
+                "impressions_counted": combination.counted().name(),
+                "dates": [window.start.to_string(), window.end.to_string()],
+                "filters_sent": question.filters,
+                "notes": notes(&combination, window),
+            }),
+        }))
+    }
+}
+
+/// What a valid question will leave out, or count in another way than people expect.
+fn notes(combination: &Combination<'_>, window: DateWindow) -> Vec<String> {
+    let groups = |dimension: Dimension| combination.dimensions.contains(&dimension);
+    let filters = |dimension: FilterDimension| combination.filters.iter().any(|filter| filter.dimension == dimension);
+    let mut notes = vec![
+        "dates assume that data are final after 3 days and are cut to what Google keeps; the extraction measures the last reliable day."
+            .to_owned(),
+    ];
+    if combination.counted() == Aggregation::ByPage {
+        notes.push(
+            "Impressions are counted by page: a search that shows two pages counts twice. Do not compare with figures counted byProperty."
+                .to_owned(),
+        );
+    }
+    if groups(Dimension::Query) {
+        notes.push("Rows leave anonymised queries out; totals count them.".to_owned());
+    }
+    if filters(FilterDimension::Query) {
+        notes.push("A filter on query takes anonymised queries out of the totals too.".to_owned());
+    }
+    if groups(Dimension::Query)
+        && !combination.dimensions.iter().any(|dimension| !matches!(dimension, Dimension::Query | Dimension::Date))
+    {
+        notes.push(format!("Query alone has at most {QUERY_DAY_ROWS} rows a day; a second dimension gives more."));
+    } else if !combination.dimensions.is_empty() {
+        notes.push(format!("At most {DAY_ROWS} rows a day; walk_days always gets them for each day of the window."));
+    }
+    if window.days() > LONG_WINDOW && groups(Dimension::Query) {
+        notes.push("Google leaves rare queries out of long windows; walk_days always gives more of them.".to_owned());
+    }
+    if combination.search_type.is_feed() {
+        notes.push(format!("{} has no position: it is null.", combination.search_type.name()));
+    }
+    if combination.data_state != DataState::Final {
+        notes.push(
+            "Fresh data are not complete: is_incomplete marks them where date or hour is a dimension.".to_owned(),
+        );
+    }
+    notes
+}
