@@ -175,8 +175,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
                         ));
                     }
                     Some("initialize") if is_initialize(&message) => self.begun = true,
-                    // Nobody waits for an answer to a notification.
-                    Some("initialize") if envelope.id.is_none() => return Line::Ignore,
                     // Params that can't be read make it a request of no known kind.
                     Some("initialize") => return Line::Answer(Refusal::invalid_params(envelope.id)),
                     Some(METHOD_CONFIGURE) => self.configuring.clone_from(&envelope.id),
