@@ -110,6 +110,14 @@ pub(crate) fn cell(metric: Metric, figures: &Figures) -> Cell<'static> {
     }
 }
 
+/// How impressions were counted; where there is no row to tell, how they are counted by the rules.
+pub(crate) fn counted<'a>(query: &Query, extracted: &'a Extracted) -> &'a str {
+    match extracted.counted.as_str() {
+        "" => query.combination().counted().name(),
+        counted => counted,
+    }
+}
+
 /// Why rows are missing, where they are: one sentence each, with what to do.
 pub(crate) fn gaps(query: &Query, extracted: &Extracted) -> Vec<String> {
     let mut gaps = Vec::new();
@@ -184,7 +192,11 @@ pub(crate) fn coverage(query: &Query, extracted: &Extracted, totals: Option<&Fig
 /// Why there are no rows, as far as one small question tells.
 pub(crate) async fn explain_nothing(site: &Site, query: &Query, totals: Option<&Figures>) -> String {
     let name = query.search_type.name();
-    let shown = totals.map_or(0.0, |totals| totals.impressions);
+    let Some(totals) = totals else {
+        return "There is no row, and Google's totals could not be read, so the reason is not known. Ask again."
+            .to_owned();
+    };
+    let shown = totals.impressions;
     if shown > 0.0 {
         return format!(
             "No row, although Google counts {shown} impressions: they are anonymised or have no value of these dimensions. Group by page, \

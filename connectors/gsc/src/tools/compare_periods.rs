@@ -15,7 +15,7 @@ use crate::api::{SearchConsole, Site};
 use crate::check::{Dimension, SearchType};
 use crate::filters::{Filter, FilterDimension, Metric};
 use crate::report::{
-    Gather, METRICS, cell, coverage, described, dimension_header, gaps, is_complete, metric_headers, question,
+    Gather, METRICS, cell, counted, coverage, described, dimension_header, gaps, is_complete, metric_headers, question,
 };
 use crate::search::{Extracted, Figures, Query, WalkDays, extract};
 use crate::store::RowStore;
@@ -197,7 +197,7 @@ impl ComparePeriods {
 
     fn answer(&self, table: TableWriter, site: &Site, now: &Side, before: &Side) -> Extraction {
         let days = |side: &Side| json!([side.query.window.start.to_string(), side.query.window.end.to_string()]);
-        let counted = now.counted();
+        let counted = counted(&now.query, &now.extracted);
         let mut extra = json!({
             "aggregation": counted,
             "days": now.query.window.days(),
@@ -243,7 +243,7 @@ impl ComparePeriods {
         if !self.filters.is_empty() {
             text.push_str(&format!(" Filter: filters {}.", json!(self.filters)));
         }
-        text.push_str(&format!(" Impressions counted {}. Days in Pacific time.", now.counted()));
+        text.push_str(&format!(" Impressions counted {}. Days in Pacific time.", counted(&now.query, &now.extracted)));
         acp_google::clean(&text, DESCRIPTION_MAX)
     }
 }
@@ -256,24 +256,16 @@ impl Side {
         if let Some((_, error)) = extracted.stopped {
             return Err(error);
         }
-        let counted = match extracted.counted.as_str() {
-            "" => query.combination().counted().name(),
-            counted => counted,
-        };
-        let totals = query.ask_totals(site, counted).await.map_err(|failure| failure.into_acp(&site.context));
+        let totals = query
+            .ask_totals(site, counted(&query, &extracted))
+            .await
+            .map_err(|failure| failure.into_acp(&site.context));
         let totals = totals.inspect_err(|why| call.warn(format!("Google's totals are missing: {}", why.message())));
         Ok(Self { rows: gather.rows, totals: totals.ok(), extracted, query })
     }
 
     fn is_complete(&self) -> bool {
         is_complete(&self.query, &self.extracted)
-    }
-
-    fn counted(&self) -> &str {
-        match self.extracted.counted.as_str() {
-            "" => self.query.combination().counted().name(),
-            counted => counted,
-        }
     }
 
     fn figures(&self, place: Option<u32>) -> Option<&Figures> {

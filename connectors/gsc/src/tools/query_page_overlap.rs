@@ -93,7 +93,8 @@ impl Tool for QueryPageOverlap {
         let totals = extract(&site, &queries, WalkDays::Never, &mut of_queries).await?;
         gaps(&pages, &extracted).into_iter().for_each(|gap| call.warn(gap));
         if extracted.rows == 0 {
-            call.warn(explain_nothing(&site, &pages, None).await);
+            let all = pages.ask_totals(&site, pages.combination().counted().name()).await.ok();
+            call.warn(explain_nothing(&site, &pages, all.as_ref()).await);
         }
 
         let contests = contests(&of_pages.rows, f64::from(least), min_pages as usize);

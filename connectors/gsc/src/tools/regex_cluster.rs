@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 
 use crate::api::{SearchConsole, Site};
 use crate::check::{Dimension, SearchType};
-use crate::filters::{Filter, FilterDimension, Operator};
-use crate::report::{Gather, METRICS, cell, coverage, described, explain_nothing, gaps, metric_headers, question};
+use crate::filters::{Filter, FilterDimension, Metric, Operator};
+use crate::report::{
+    Gather, METRICS, cell, counted, coverage, described, explain_nothing, gaps, metric_headers, question,
+};
 use crate::search::{Extracted, Figures, Query, WalkDays, extract};
 use crate::store::RowStore;
 use crate::window;
@@ -125,10 +127,10 @@ impl Tool for ByRegexCluster {
         call.set_arguments(&self);
 
         let mut gather = Gather::new(call, subject.plural(), RowStore::new);
-        let counted = query.combination().counted().name();
+        let by_the_rules = query.combination().counted().name();
         let walk = self.walk_days.unwrap_or_default();
         let (extracted, totals) =
-            tokio::join!(extract(&site, &query, walk, &mut gather), query.ask_totals(&site, counted));
+            tokio::join!(extract(&site, &query, walk, &mut gather), query.ask_totals(&site, by_the_rules));
         let extracted = extracted?;
         let totals = match totals {
             Ok(totals) => Some(totals),
@@ -224,10 +226,9 @@ impl ByRegexCluster {
         let named = self.named().map(|(name, pattern)| (name, Cell::Text(pattern)));
         for ((name, pattern), group) in named.chain([(self.rest(), Cell::Null)]).zip(groups) {
             let mut cells = vec![Cell::Text(name), pattern, Cell::Integer(group.count)];
-            let position = group.figures.position;
-            cells.extend(METRICS.map(|(metric, _)| match group.count {
-                0 if metric == crate::filters::Metric::Ctr => Cell::Null,
-                _ => cell(metric, &Figures { position, ..group.figures }),
+            cells.extend(METRICS.map(|(metric, _)| match (metric, group.count) {
+                (Metric::Ctr, 0) => Cell::Null,
+                _ => cell(metric, &group.figures),
             }));
             let overlap_impressions = group.overlap_impressions.round() as i64;
             cells.extend(match pattern {
@@ -263,10 +264,7 @@ impl ByRegexCluster {
         coverage: Result<Value, &'static str>,
     ) -> Extraction {
         let subject = self.dimension.unwrap_or_default();
-        let counted = match extracted.counted.as_str() {
-            "" => query.combination().counted().name(),
-            counted => counted,
-        };
+        let counted = counted(query, extracted);
         let rows: i64 = groups.iter().map(|group| group.count).sum();
         let mut extra = json!({"aggregation": counted, "walked_days": extracted.walked});
         extra[subject.plural()] = json!(rows);

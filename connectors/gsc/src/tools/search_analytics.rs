@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::api::{Row, SearchConsole, Site};
 use crate::check::{Aggregation, DataState, Dimension, SearchType};
 use crate::filters::{Filter, Metric, MetricFilter};
-use crate::report::{METRICS, cell, coverage, described, dimension_header, explain_nothing, gaps, metric_headers};
+use crate::report::{
+    METRICS, cell, counted, coverage, described, dimension_header, explain_nothing, gaps, metric_headers,
+};
 use crate::search::{Extracted, Figures, Query, Sink, WalkDays, extract};
 use crate::store::{Column, RowStore};
 use crate::window::{self, Bounds};
@@ -27,22 +29,22 @@ const DESCRIPTION_MAX: usize = 2_000;
 pub(crate) struct SearchAnalytics {
     /// None: one row. searchAppearance goes alone, hour without date.
     #[serde(default)]
-    dimensions: Vec<Dimension>,
+    pub(super) dimensions: Vec<Dimension>,
     /// All must hold; alternatives: regex a|b.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    filters: Vec<Filter>,
+    pub(super) filters: Vec<Filter>,
     /// First day, Pacific time: YYYY-MM-DD, NdaysAgo, yesterday or today. Default: a month back.
     #[schemars(extend("x-acp-date" = "start"))]
-    start_date: Option<String>,
+    pub(super) start_date: Option<String>,
     /// Last day, included. Default: the last reliable one.
     #[schemars(extend("x-acp-date" = "end"))]
-    end_date: Option<String>,
+    pub(super) end_date: Option<String>,
     /// Default web.
-    search_type: Option<SearchType>,
+    pub(super) search_type: Option<SearchType>,
     /// How impressions count. Default auto: byPage with pages, else byProperty.
-    aggregation: Option<Aggregation>,
+    pub(super) aggregation: Option<Aggregation>,
     /// all: fresh days too; hourly_all: with hour. Default final.
-    data_state: Option<DataState>,
+    pub(super) data_state: Option<DataState>,
     /// Over all rows. Default: most clicks first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     order_by: Vec<OrderBy>,
@@ -145,7 +147,7 @@ impl Tool for SearchAnalytics {
 
 impl SearchAnalytics {
     /// The order as columns.
-    fn order(&self) -> Result<Vec<(Column, bool)>> {
+    pub(super) fn order(&self) -> Result<Vec<(Column, bool)>> {
         let mut order: Vec<(Column, bool)> = Vec::new();
         for key in &self.order_by {
             let dimension = self.dimensions.iter().position(|dimension| dimension.name() == key.field);
@@ -197,10 +199,7 @@ impl SearchAnalytics {
         fresh: Option<String>,
     ) -> Extraction {
         let id = &site.id;
-        let counted = match extracted.counted.as_str() {
-            "" => query.combination().counted().name(),
-            counted => counted,
-        };
+        let counted = counted(query, extracted);
         let mut extra = json!({"aggregation": counted, "walked_days": extracted.walked});
         match coverage {
             Ok(coverage) => extra["coverage"] = coverage,

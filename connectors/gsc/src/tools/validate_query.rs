@@ -6,10 +6,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::api::SearchConsole;
-use crate::check::{Aggregation, Combination, DataState, Dimension, SearchType};
-use crate::filters::{Filter, FilterDimension};
+use crate::check::{Aggregation, Combination, DataState, Dimension};
+use crate::filters::FilterDimension;
 use crate::report::LONG_WINDOW;
 use crate::search::{DAY_ROWS, QUERY_DAY_ROWS};
+use crate::tools::search_analytics::SearchAnalytics;
 use crate::window::{self, Bounds};
 
 /// Checks a search_analytics question without asking Google: what is not possible, with the fix; filters as they are sent; how impressions are
@@ -19,19 +20,6 @@ use crate::window::{self, Bounds};
 pub(crate) struct ValidateQuery {
     /// The arguments of search_analytics.
     arguments: Map<String, Value>,
-}
-
-/// The arguments that decide whether a question is possible. What else search_analytics takes is fine with every question.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Question {
-    dimensions: Vec<Dimension>,
-    filters: Vec<Filter>,
-    start_date: Option<String>,
-    end_date: Option<String>,
-    search_type: Option<SearchType>,
-    aggregation: Option<Aggregation>,
-    data_state: Option<DataState>,
 }
 
 impl Tool for ValidateQuery {
@@ -45,8 +33,10 @@ impl Tool for ValidateQuery {
         hints: Hints::READS_LOCAL,
     };
 
-    async fn run(self, _: &SearchConsole, call: &Call) -> Result<Info> {
-        let mut question: Question = match serde_json::from_value(Value::Object(self.arguments)) {
+    async fn run(mut self, _: &SearchConsole, call: &Call) -> Result<Info> {
+        // The rules are the same for every property.
+        self.arguments.shift_remove("resource_id");
+        let mut question: SearchAnalytics = match serde_json::from_value(Value::Object(self.arguments)) {
             Ok(question) => question,
             Err(error) => {
                 let problem = format!("The arguments can't be read: {}.", acp_google::clean(&error.to_string(), 300));
@@ -68,6 +58,7 @@ impl Tool for ValidateQuery {
             data_state,
         };
         problems.extend(combination.problems());
+        problems.extend(question.order().err().map(|error| error.message().to_owned()));
         let bounds = Bounds { start: question.start_date.as_deref(), end: question.end_date.as_deref(), data_state };
         let window = window::expected(call, bounds);
         problems.extend(window.as_ref().err().map(|error| error.message().to_owned()));

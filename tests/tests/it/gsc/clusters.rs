@@ -13,9 +13,9 @@ fn clusters(gsc: &mut Gsc, arguments: &Value) -> Answer {
 fn figures<'a>(rows: impl Iterator<Item = &'a Value>) -> (i64, i64, i64, Option<f64>) {
     let (mut count, mut clicks, mut impressions, mut weighted) = (0, 0.0, 0.0, 0.0);
     for row in rows {
-        let shown = row["impressions"].as_f64().unwrap();
+        let shown = row["impressions"].as_f64().expect("impressions");
         count += 1;
-        clicks += row["clicks"].as_f64().unwrap();
+        clicks += row["clicks"].as_f64().expect("clicks");
         impressions += shown;
         weighted += row["position"].as_f64().unwrap_or_default() * shown;
     }
@@ -53,16 +53,13 @@ fn each_query_counts_once_and_the_groups_add_up_to_googles_totals() {
         let query = row["keys"][0].as_str().unwrap();
         (0..regexes.len()).filter(|place| regexes[*place].is_match(query)).collect()
     };
-    for place in 0..=regexes.len() {
+    for (place, group) in rows.iter().enumerate().take(regexes.len() + 1) {
         let first = |row: &&Value| places(row).first().copied().unwrap_or(regexes.len()) == place;
-        assert_group(&rows[place], "queries", figures(truth.iter().filter(first)));
+        assert_group(group, "queries", figures(truth.iter().filter(first)));
         if place < regexes.len() {
             let later = |row: &&Value| places(row).iter().skip(1).any(|later| *later == place);
             let (count, _, impressions, _) = figures(truth.iter().filter(later));
-            assert_eq!(
-                (&rows[place]["overlap"], &rows[place]["overlap_impressions"]),
-                (&json!(count), &json!(impressions))
-            );
+            assert_eq!((&group["overlap"], &group["overlap_impressions"]), (&json!(count), &json!(impressions)));
         }
     }
     assert!(rows[2]["overlap"].as_i64() > Some(0), "chairs are also prices");

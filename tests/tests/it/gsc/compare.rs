@@ -88,7 +88,7 @@ fn number(row: &Value, name: &str) -> f64 {
 }
 
 fn whole(number: &Value) -> Value {
-    json!(number.as_f64().unwrap() as i64)
+    json!(number.as_f64().expect("a number") as i64)
 }
 
 #[test]

@@ -85,6 +85,8 @@ fn a_question_is_checked_without_google_and_without_credentials() {
         (json!({"dimensions": "query"}), "sequence"),
         (json!({"dimensions": ["hour"], "data_state": "final"}), "hourly_all"),
         (json!({"start_date": "soon"}), "start_date"),
+        (json!({"dimension": ["query"]}), "unknown field"),
+        (json!({"order_by": [{"field": "visits"}]}), "Order by one of"),
     ] {
         let answer = validate(&mut gsc, &arguments);
         assert!(
