@@ -1,5 +1,6 @@
 //! `cargo xtask check`: what the compiler doesn't check. One module per kind of rule; each problem comes with what to do.
 
+mod complaints;
 mod conformance;
 mod crates;
 mod packaging;
@@ -33,6 +34,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(sources::check()?);
     problems.extend(sources::example()?);
     problems.extend(conformance::check()?);
+    problems.extend(complaints::check()?);
     for problem in &problems {
         println!("{}: {}\n  hint: {}", problem.path, problem.problem, problem.hint);
     }

@@ -193,3 +193,25 @@ fn clamp(
     }
     Ok(DateWindow { start, end })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_at_midnight_in_pacific_time() {
+        for (now, day) in [
+            ("2026-01-15T07:59:59Z", "2026-01-14"),
+            ("2026-01-15T08:00:00Z", "2026-01-15"),
+            // In summer it begins an hour earlier; the clocks change on 8 March and 1 November.
+            ("2026-03-08T07:59:59Z", "2026-03-07"),
+            ("2026-03-09T06:59:59Z", "2026-03-08"),
+            ("2026-03-09T07:00:00Z", "2026-03-09"),
+            ("2026-11-01T07:00:00Z", "2026-11-01"),
+            ("2026-11-02T07:59:59Z", "2026-11-01"),
+        ] {
+            let clock = Clock::Fixed(now.parse().unwrap());
+            assert_eq!(today(clock).unwrap().to_string(), day, "{now}");
+        }
+    }
+}

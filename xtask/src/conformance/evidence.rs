@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::Result;
-use crate::workspace::{about, files_below, root};
+use crate::workspace::{about, files_below, folders_in, root};
 
 /// The folder of the vectors and of the lists beside them.
 pub(crate) const VECTORS: &str = "tests/vectors";
@@ -112,6 +112,24 @@ impl Evidence {
         programs.retain(|id, _| self.vectors.iter().all(|vector| vector.id != *id));
         programs
     }
+}
+
+/// Every test that can be evidence, by its name: the black-box tests, and under the id of a connector its own.
+pub(crate) fn test_names() -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    let mut add = |folder: &Path, before: &str| -> Result<()> {
+        for path in files_below(folder)? {
+            let file = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            let tests = tests_of(&format!("{before}{file}"), &read(&path)?);
+            names.extend(tests.into_iter().map(|test| test.name));
+        }
+        Ok(())
+    };
+    add(&root().join(TESTS), "")?;
+    for id in folders_in("connectors")? {
+        add(&root().join("connectors").join(&id).join("src"), &format!("{id}/"))?;
+    }
+    Ok(names)
 }
 
 fn read(path: &Path) -> Result<String> {

@@ -5,6 +5,7 @@ mod bench;
 mod blocks;
 mod clusters;
 mod compare;
+mod complaints;
 mod faults;
 mod indexing;
 mod overlap;
