@@ -143,7 +143,7 @@ impl Message {
         if get("method").is_none() && (get("result").is_some() || get("error").is_some()) {
             return Self::Answer;
         }
-        let id = get("id").map(|id| serde_json::from_str::<RequestId>(id));
+        let id = get("id").map(serde_json::from_str::<RequestId>);
         let Ok(id) = id.transpose() else { return Self::Invalid };
         let string = |name| get(name).and_then(|text| serde_json::from_str::<String>(text).ok());
         match (string("jsonrpc").as_deref(), string("method"), id) {
