@@ -56,7 +56,7 @@ impl Wire {
     /// Ends a session; says whether there was one.
     pub(crate) fn end(&mut self, session: &str) -> bool {
         self.write(format!("DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {session}\r\n\r\n").as_bytes());
-        self.reply().is_ok_and(|reply| reply.status == 202)
+        self.reply().is_ok_and(|reply| reply.status == 204)
     }
 
     /// Reads one reply; an error where the connection ends before it does.
