@@ -229,7 +229,7 @@ impl<'a> Host<'a> {
             let total = Decimal::of(&seen["totals"][metric].to_string());
             verdict(
                 &format!(
-                    "{metric} over the CSV is {in_rows} ({:.0} %), with {hidden} that no row shows {sum}",
+                    "{metric} over the CSV is {in_rows} ({:.0} %), with the {hidden} that no row shows {sum}",
                     share * 100.0
                 ),
                 sum,
@@ -252,8 +252,8 @@ impl<'a> Host<'a> {
             println!(
                 "    {:<14} {count:>6} queries {:>6} clicks {:>7} impressions  position {position}",
                 text(&row["cluster"]),
-                row["clicks"],
-                row["impressions"]
+                thousands(row["clicks"].as_u64().unwrap_or_default()),
+                thousands(row["impressions"].as_u64().unwrap_or_default())
             );
         }
         let csv = self.stored("clusters", &answer)?;
