@@ -112,7 +112,9 @@ fn inferred(texts: &[&str]) {
     for (given, out) in cells.into_iter().zip(rows) {
         check_value(headers[0].column_type, given, &out);
         let readable = match given.text.as_bytes()[0] {
-            b'{' | b'[' => depth(given.text) <= 64 || headers[0].column_type != ColumnType::Json,
+            b'{' | b'[' if headers[0].column_type == ColumnType::Json => {
+                depth(given.text) <= 64 && serde_json::from_str::<Value>(given.text).is_ok()
+            }
             b'-' | b'0'..=b'9' => Decimal::of(given.text).is_some_and(|decimal| decimal.is_finite()),
             _ => true,
         };
@@ -181,13 +183,13 @@ fn check_value(column_type: ColumnType, given: Given<'_>, out: &str) {
         },
         ColumnType::Json => {
             let meant = plain.filter(|text| is_json(text) && text.trim_start().starts_with(['{', '[']));
-            match meant.filter(|text| depth(text) <= 64) {
-                Some(text) => {
-                    assert!(value.is_object() || value.is_array(), "{}", about());
-                    if let Ok(meant) = serde_json::from_str::<Value>(&text) {
-                        assert_eq!(value, meant, "{}", about());
-                    }
+            match meant.filter(|text| depth(text) <= 64).map(|text| serde_json::from_str::<Value>(&text)) {
+                Some(Ok(meant)) => assert_eq!(value, meant, "{}", about()),
+                Some(Err(error)) if error.to_string().starts_with("number out of range") => {
+                    assert!(null, "{}", about())
                 }
+                // Half a pair of surrogates, which is replaced; what follows it was not read.
+                Some(Err(_)) => assert!(null || value.is_object() || value.is_array(), "{}", about()),
                 None => assert!(null, "{}", about()),
             }
         }

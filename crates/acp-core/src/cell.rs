@@ -245,10 +245,11 @@ fn write_json(out: &mut Vec<u8>, cell: Cell<'_>) -> Option<Written> {
         Cell::Text(text) if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() => text,
         _ => return None,
     };
-    if !json.trim_start().starts_with(['{', '[']) || depth(json) > MAX_DEPTH {
+    let json = whole_characters(json);
+    if !json.trim_start().starts_with(['{', '[']) || !is_readable(&json) {
         return None;
     }
-    out.extend_from_slice(compact(&whole_characters(json)).as_bytes());
+    out.extend_from_slice(compact(&json).as_bytes());
     Some(Written::Value)
 }
 
@@ -291,23 +292,28 @@ fn surrogate(json: &str, at: usize) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok().filter(|code| (0xd800..0xe000).contains(code))
 }
 
-/// The deepest nesting of a JSON text.
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest, mut string, mut escaped) = (0_usize, 0, false, false);
+/// Whether readers with the usual bounds can read a JSON text: how deep it is nested, how large its numbers are.
+fn is_readable(json: &str) -> bool {
+    let (mut depth, mut string, mut escaped, mut digits, mut large) = (0_usize, false, false, 0, false);
     for byte in json.bytes() {
+        large |= digits > f64::MAX_10_EXP || (digits > 0 && matches!(byte, b'e' | b'E'));
+        digits = if byte.is_ascii_digit() && !string { digits + 1 } else { 0 };
         match byte {
             _ if escaped => escaped = false,
             b'\\' if string => escaped = true,
             b'"' => string = !string,
             b'{' | b'[' if !string => {
                 depth += 1;
-                deepest = deepest.max(depth);
+                if depth > MAX_DEPTH {
+                    return false;
+                }
             }
             b'}' | b']' if !string => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
-    deepest
+    // Such numbers are rare, so only then it is worth to read them.
+    !large || serde_json::from_str::<serde_json::Value>(json).is_ok()
 }
 
 /// JSON text on one line: a raw line break in valid JSON is white space, and rows are told apart by line breaks.
@@ -520,6 +526,7 @@ mod tests {
             (Datetime, "2026090110", "\"2026-09-01T10:00:00\""),
             (Datetime, "202609011059", "\"2026-09-01T10:59:00\""),
             (Json, "{\"a\":\n1}", "{\"a\": 1}"),
+            (Json, "[1e300,\"1e400\",true]", "[1e300,\"1e400\",true]"),
             (Text, "a\"b\n", "\"a\\\"b\\n\""),
         ] {
             assert_eq!(written(column_type, Cell::Text(text)), (expected.to_owned(), Written::Value), "{text}");
@@ -554,6 +561,9 @@ mod tests {
             (Datetime, "éééééééééé"),
             (Json, "text"),
             (Json, "3"),
+            (Json, "[1e400]"),
+            (Json, "{\"a\":[0,-1E+999]}"),
+            (Json, &format!("[{}]", "9".repeat(310))),
         ] {
             assert_eq!(written(column_type, Cell::Text(text)), ("null".to_owned(), Written::NotOfType), "{text}");
         }
