@@ -24,7 +24,7 @@ const UNSUPPORTED_REVISION: i32 = -32022;
 
 /// Nested levels of a message; what reads it has the same bound.
 const MAX_DEPTH: usize = 127;
-/// Values of a message that asks for something. Answers of a host may hold a table and are bounded by their bytes.
+/// Values of a message. A table in the answer of a host counts as one, and is bounded by its bytes.
 const MAX_VALUES: usize = 200_000;
 
 /// Messages of a batch, all of which may be worked on at once.
@@ -114,8 +114,15 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 /// The messages of a batch, as slices of its text. `None` where it is none: it may be a message, or not JSON.
 pub(crate) fn batch(text: &Bytes) -> Option<Result<Vec<Bytes>, Refusal>> {
-    if !text.trim_ascii_start().starts_with(b"[") || size(std::str::from_utf8(text).ok()?).1 > MAX_DEPTH {
+    if !text.trim_ascii_start().starts_with(b"[") {
         return None;
+    }
+    match size(std::str::from_utf8(text).ok()?) {
+        (_, depth) if depth > MAX_DEPTH => return None,
+        (values, _) if values > MAX_VALUES => {
+            return Some(Err(Refusal::invalid(None, "Invalid Request: the batch has more than 200,000 values.")));
+        }
+        _ => {}
     }
     let messages: Vec<&RawValue> = serde_json::from_slice(text).ok()?;
     Some(match messages.len() {
@@ -146,6 +153,12 @@ fn size(text: &str) -> (usize, usize) {
         }
     }
     (values, deepest)
+}
+
+/// Whether an answer has more values than MCP's library should make a tree of. The table of a host is one value: see
+/// [`crate::host_tables::keep_text`].
+pub(crate) fn has_too_many_values(answer: &[u8]) -> bool {
+    std::str::from_utf8(answer).is_ok_and(|text| size(text).0 > MAX_VALUES)
 }
 
 /// How deep a JSON text is nested.

@@ -154,8 +154,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             Err(refusal) => return Line::Answer(refusal),
         };
         let kept = envelope.is_answer().then(|| host_tables::keep_text(message)).flatten();
-        let parsed: Result<RxJsonRpcMessage<RoleServer>, _> =
-            serde_json::from_slice(kept.as_deref().unwrap_or(message));
+        let message = kept.as_deref().unwrap_or(message);
+        if envelope.is_answer() && envelope::has_too_many_values(message) {
+            return Self::unreadable_answer(envelope.id);
+        }
+        let parsed: Result<RxJsonRpcMessage<RoleServer>, _> = serde_json::from_slice(message);
         if !self.begun
             && let Some(instead) = self.before_the_session(&envelope, parsed.as_ref().ok())
         {
