@@ -404,14 +404,15 @@ fn zone(text: &str, out: &mut Vec<u8>) -> Option<()> {
         "" => {}
         "Z" | "z" | "UTC" => out.push(b'Z'),
         offset => {
-            let digits: String = offset.get(1..)?.chars().filter(|mark| *mark != ':').collect();
-            let valid = offset.starts_with(['+', '-'])
-                && matches!(digits.len(), 2 | 4)
-                && number(digits.as_bytes()).is_some()
-                && number(&digits.as_bytes()[..2])? < 24;
+            let (sign, time) = offset.split_at_checked(1)?;
+            let (hour, minute) = time.split_at_checked(2)?;
+            let minute = if minute.is_empty() { "00" } else { minute.strip_prefix(':').unwrap_or(minute) };
+            let valid = matches!(sign, "+" | "-")
+                && minute.len() == 2
+                && number(hour.as_bytes())? < 24
+                && number(minute.as_bytes())? < 60;
             valid.then_some(())?;
-            let minutes = digits.get(2..).filter(|minutes| !minutes.is_empty()).unwrap_or("00");
-            out.extend_from_slice(format!("{}{}:{minutes}", &offset[..1], &digits[..2]).as_bytes());
+            out.extend_from_slice(format!("{sign}{hour}:{minute}").as_bytes());
         }
     }
     Some(())
@@ -523,6 +524,8 @@ mod tests {
             (Datetime, "2026-09-01", "\"2026-09-01T00:00:00.000Z\""),
             (Datetime, "2026-09-01 10:15:00 UTC", "\"2026-09-01T10:15:00Z\""),
             (Datetime, "2026-09-01T10:15:00.123456+02", "\"2026-09-01T10:15:00.123456+02:00\""),
+            (Datetime, "2026-09-01 10:15 -0530", "\"2026-09-01T10:15:00-05:30\""),
+            (Datetime, "2026-09-01T10:15+05:45", "\"2026-09-01T10:15:00+05:45\""),
             (Datetime, "2026090110", "\"2026-09-01T10:00:00\""),
             (Datetime, "202609011059", "\"2026-09-01T10:59:00\""),
             (Json, "{\"a\":\n1}", "{\"a\": 1}"),
@@ -557,6 +560,11 @@ mod tests {
             (Datetime, "2026-09-01 10"),
             (Datetime, "2026-09-01T10:00:00."),
             (Datetime, "2026-09-01T10:00:00+99"),
+            (Datetime, "2026-09-01T10:00:00+02:60"),
+            (Datetime, "2026-09-01T10:00:00+0262"),
+            (Datetime, "2026-09-01T10:00:00+:0:2"),
+            (Datetime, "2026-09-01T10:00:00+02:"),
+            (Datetime, "2026-09-01T10:00:00+é1"),
             (Datetime, "(other)00000"),
             (Datetime, "éééééééééé"),
             (Json, "text"),
