@@ -146,7 +146,9 @@ fn check_value(column_type: ColumnType, given: Given<'_>, out: &str) {
     match column_type {
         ColumnType::String => {
             assert!(value.is_string() || null, "{}", about());
-            if let Some(text) = value.as_str().filter(|_| given.json && plain.is_some()) {
+            // Half of a surrogate pair becomes U+FFFD, so such texts are not compared.
+            let surrogates = given.text.to_ascii_lowercase().contains("\\ud");
+            if let Some(text) = value.as_str().filter(|_| given.json && plain.is_some() && !surrogates) {
                 // Outside strings, line breaks are white space.
                 let on_one_line =
                     if given.text.starts_with('"') { expected } else { &expected.replace(['\n', '\r'], " ") };
