@@ -147,8 +147,8 @@ impl Fields {
         let fields = self.all(kind);
         let renamed = fields.iter().find(|field| field.deprecated_api_names.iter().any(|old| old == name));
         let alias = || {
-            let (_, meant) = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name))?;
-            self.get(kind, meant)
+            let meant = ALIASES.iter().filter(|(alias, _)| alias.eq_ignore_ascii_case(name));
+            meant.into_iter().find_map(|(_, meant)| self.get(kind, meant))
         };
         let spelling = || {
             let wanted = plain(name);

@@ -5,6 +5,7 @@ mod blocks;
 mod connector;
 mod fields;
 mod filters;
+mod question;
 mod report;
 mod resources;
 mod tools;
