@@ -130,7 +130,11 @@ impl Ga4 {
 impl Property {
     /// The property in the Data API.
     pub(crate) fn data_url(&self) -> String {
-        format!("{}/v1beta/properties/{}", self.session.endpoints().analytics_data(), self.id)
+        self.data_url_of("v1beta")
+    }
+
+    fn data_url_of(&self, version: &str) -> String {
+        format!("{}/{version}/properties/{}", self.session.endpoints().analytics_data(), self.id)
     }
 
     fn admin_url(&self, version: &str, rest: &str) -> String {
@@ -156,12 +160,35 @@ impl Property {
         list(&self.session, &self.admin_url(version, &format!("/{name}")), name).await
     }
 
-    /// A small report, whole.
+    /// A small report, whole. Conversion reports are in `v1alpha`, all others in `v1beta`.
     pub(crate) async fn small_report(&self, request: &ReportRequest) -> Result<ReportEnd, Failure> {
-        let _permit = self.open.acquire().await;
-        let report: ReportEnd = self.session.post(&format!("{}:runReport", self.data_url()), request).await?;
+        let version = if request.conversion_spec.is_some() { "v1alpha" } else { "v1beta" };
+        let report: ReportEnd = self.ask(version, "runReport", request).await?;
         check_kind(&report)?;
         Ok(report)
+    }
+
+    /// Asks a method of the Data API that answers with one small object.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        version: &str,
+        method: &str,
+        request: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let _permit = self.open.acquire().await;
+        self.session.post(&format!("{}:{method}", self.data_url_of(version)), request).await
+    }
+
+    /// The key events that count as conversions in Google Ads; none where Google does not offer reports of them.
+    pub(crate) async fn conversions(&self) -> Result<Vec<Conversion>, Failure> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Answer {
+            conversions: Vec<Conversion>,
+        }
+        let _permit = self.open.acquire().await;
+        let answer: Answer = self.session.get(&format!("{}/metadata", self.data_url_of("v1alpha"))).await?;
+        Ok(answer.conversions)
     }
 
     async fn zone_of_a_report(&self) -> Result<String, Failure> {
@@ -234,6 +261,8 @@ pub(crate) struct ReportRequest {
     pub(crate) limit: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) return_property_quota: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) conversion_spec: Option<Value>,
 }
 
 /// A report without its rows, or with the few rows of a small one.
@@ -294,6 +323,15 @@ pub(crate) struct ReportMetadata {
 pub(crate) struct Metadata {
     pub(crate) dimensions: Vec<FieldMetadata>,
     pub(crate) metrics: Vec<FieldMetadata>,
+}
+
+/// A key event that Google Ads counts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Conversion {
+    /// `conversionActions/…`.
+    pub(crate) conversion_action: String,
+    pub(crate) display_name: String,
 }
 
 /// One dimension or metric.

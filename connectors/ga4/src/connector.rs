@@ -8,6 +8,8 @@ use acp_protocol::autocontext::ResourceSummary;
 use acp_protocol::capability::{CostModel, ResourceIdInfo};
 
 use crate::api::{Ga4, SCOPES};
+use crate::tools::compare_conversion_models::CompareConversionModels;
+use crate::tools::regex_cluster::ByRegexCluster;
 use crate::tools::run_report::RunReport;
 use crate::{blocks, resources};
 
@@ -16,7 +18,11 @@ const FIGURES: Duration = Duration::from_secs(6 * 3600);
 
 /// The connector.
 pub(crate) fn connector(google: Google) -> Connector {
-    blocks::declare(Connector::builder(about(), Ga4::new(google))).tool::<RunReport>().build()
+    blocks::declare(Connector::builder(about(), Ga4::new(google)))
+        .tool::<RunReport>()
+        .tool::<ByRegexCluster>()
+        .tool::<CompareConversionModels>()
+        .build()
 }
 
 fn about() -> About {

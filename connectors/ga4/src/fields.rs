@@ -227,6 +227,58 @@ fn metric_type(name: &str, field: Option<&FieldMetadata>) -> ColumnType {
     }
 }
 
+/// Metrics whose rows add up to the total: each event counts in one row, whole or in parts.
+const ADDITIVE: &[&str] = &[
+    "addToCarts",
+    "advertiserAdClicks",
+    "advertiserAdCost",
+    "advertiserAdImpressions",
+    "checkouts",
+    "ecommercePurchases",
+    "eventCount",
+    "eventValue",
+    "grossItemRevenue",
+    "grossPurchaseRevenue",
+    "itemDiscountAmount",
+    "itemListClickEvents",
+    "itemListViewEvents",
+    "itemRefundAmount",
+    "itemRevenue",
+    "itemViewEvents",
+    "itemsAddedToCart",
+    "itemsCheckedOut",
+    "itemsClickedInList",
+    "itemsClickedInPromotion",
+    "itemsPurchased",
+    "itemsViewed",
+    "itemsViewedInList",
+    "itemsViewedInPromotion",
+    "keyEvents",
+    "newUsers",
+    "organicGoogleSearchClicks",
+    "organicGoogleSearchImpressions",
+    "promotionClicks",
+    "promotionViews",
+    "publisherAdClicks",
+    "publisherAdImpressions",
+    "purchaseRevenue",
+    "refundAmount",
+    "screenPageViews",
+    "shippingAmount",
+    "taxAmount",
+    "totalAdRevenue",
+    "totalRevenue",
+    "transactions",
+    "userEngagementDuration",
+];
+
+/// Whether the rows of a metric may be added up. Users and sessions may not: one of them can be in several rows, and both
+/// are estimates (HyperLogLog++). Rates and averages may not either, and of other metrics nobody knows.
+pub(crate) fn is_additive(metric: &str) -> bool {
+    let prefixes = ["keyEvents:", "customEvent:", "countCustomEvent:"];
+    ADDITIVE.contains(&metric) || prefixes.iter().any(|prefix| metric.starts_with(prefix))
+}
+
 /// A name without what spellings differ in.
 fn plain(name: &str) -> String {
     name.chars().filter(|mark| !matches!(mark, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()

@@ -149,7 +149,7 @@ fn in_list(field: &str, values: &[String], case_sensitive: bool) -> Value {
     json!({"fieldName": field, "inListFilter": {"values": values, "caseSensitive": case_sensitive}})
 }
 
-fn check_regex(field: &str, pattern: &str) -> Result<()> {
+pub(crate) fn check_regex(field: &str, pattern: &str) -> Result<()> {
     let field = shown(field);
     if pattern.len() > REGEX_MAX {
         return Err(Error::invalid_arguments(format!(
@@ -226,14 +226,17 @@ pub(crate) fn tree<C: Condition>(conditions: &[C]) -> Result<Option<Value>> {
             None => groups.push((group, vec![expression])),
         }
     }
-    let all: Vec<Value> = groups.into_iter().map(|(_, alternatives)| one_or("orGroup", alternatives)).collect();
-    Ok((!all.is_empty()).then(|| one_or("andGroup", all)))
+    let all: Vec<Value> =
+        groups.into_iter().filter_map(|(_, alternatives)| group_of("orGroup", alternatives)).collect();
+    Ok(group_of("andGroup", all))
 }
 
-fn one_or(group: &str, mut expressions: Vec<Value>) -> Value {
+/// Expressions as one, if there are any; `group` is `andGroup` or `orGroup`.
+pub(crate) fn group_of(group: &str, mut expressions: Vec<Value>) -> Option<Value> {
     match expressions.len() {
-        1 => expressions.remove(0),
-        _ => json!({group: {"expressions": expressions}}),
+        0 => None,
+        1 => expressions.pop(),
+        _ => Some(json!({group: {"expressions": expressions}})),
     }
 }
 

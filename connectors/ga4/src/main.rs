@@ -1,5 +1,6 @@
 //! ACP connector for Google Analytics 4.
 
+mod amount;
 mod api;
 mod blocks;
 mod connector;

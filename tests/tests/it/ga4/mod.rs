@@ -2,8 +2,10 @@
 
 mod bad_input;
 mod bench;
+mod clusters;
 mod concurrency;
 mod faults;
+mod models;
 mod raw;
 mod report;
 mod secrets;
