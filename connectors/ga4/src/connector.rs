@@ -10,7 +10,11 @@ use acp_protocol::capability::{CostModel, ResourceIdInfo};
 use crate::api::{Ga4, SCOPES};
 use crate::tools::compare_conversion_models::CompareConversionModels;
 use crate::tools::regex_cluster::ByRegexCluster;
+use crate::tools::run_funnel_report::RunFunnelReport;
+use crate::tools::run_realtime_report::RunRealtimeReport;
 use crate::tools::run_report::RunReport;
+use crate::tools::search_fields::SearchFields;
+use crate::tools::validate_report::ValidateReport;
 use crate::{blocks, resources};
 
 /// How long blocks of figures are kept.
@@ -22,6 +26,10 @@ pub(crate) fn connector(google: Google) -> Connector {
         .tool::<RunReport>()
         .tool::<ByRegexCluster>()
         .tool::<CompareConversionModels>()
+        .tool::<RunRealtimeReport>()
+        .tool::<RunFunnelReport>()
+        .tool::<SearchFields>()
+        .tool::<ValidateReport>()
         .build()
 }
 

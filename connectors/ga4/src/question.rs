@@ -217,9 +217,14 @@ pub(crate) fn with_cells(
 /// Says what Google said about a report, and that today is not over.
 pub(crate) fn warn(metadata: &ReportMetadata, window: DateWindow, call: &Call) {
     warnings::of_report(metadata).into_iter().for_each(|warning| call.warn(warning));
-    if let Ok(zone) = TimeZone::get(&metadata.time_zone)
-        && (window.start..=window.end).contains(&call.clock().today(&zone))
-    {
+    if let Ok(zone) = TimeZone::get(&metadata.time_zone) {
+        warn_today(&zone, window, call);
+    }
+}
+
+/// Says that today, in the property's zone, is not over.
+pub(crate) fn warn_today(zone: &TimeZone, window: DateWindow, call: &Call) {
+    if (window.start..=window.end).contains(&call.clock().today(zone)) {
         call.warn("The range includes today, whose figures are not complete yet.");
     }
 }

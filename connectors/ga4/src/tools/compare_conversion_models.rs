@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::amount;
 use crate::api::{Ga4, Property, ReportEnd, ReportRequest, TotalsRow};
 use crate::fields::{Fields, Kind, shown};
-use crate::filters::{DimensionFilter, tree};
+use crate::filters::{Filters, tree};
 use crate::question::{self, Findings};
 use crate::report::PAGE_ROWS;
 
@@ -31,8 +31,8 @@ const CONVERSIONS: &str = "allConversionsByConversionDate";
 /// The columns of the conversion reports, with Google's names of their models.
 const CONVERSION_MODELS: [(&str, &str); 2] = [("data_driven", "DATA_DRIVEN"), ("last_click", "LAST_CLICK")];
 
-/// Key events per channel (or source, campaign) side by side: by first user touch, by session, by the property's reporting model (event),
-/// and by data-driven and last-click conversions where Google offers them. Parts of key events are real.
+/// Key events per channel (source, campaign) side by side: first user touch, session, the property's reporting model (event), and
+/// data-driven and last-click conversions where Google offers them. Fractions are real.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CompareConversionModels {
@@ -42,15 +42,15 @@ pub(crate) struct CompareConversionModels {
     key_events: Vec<String>,
     /// Default channel.
     by: Option<By>,
-    /// First day: YYYY-MM-DD, NdaysAgo, yesterday or today. Default 28daysAgo.
+    /// First day (YYYY-MM-DD, NdaysAgo). Default 28daysAgo.
     #[schemars(extend("x-acp-date" = "start"))]
     start_date: Option<String>,
     /// Last day, included. Default yesterday.
     #[schemars(extend("x-acp-date" = "end"))]
     end_date: Option<String>,
-    /// Conditions that must all hold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    dimension_filters: Vec<DimensionFilter>,
+    /// As in run_report: field, match_type, value.
+    #[serde(default, skip_serializing_if = "Filters::is_none")]
+    dimension_filters: Filters,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

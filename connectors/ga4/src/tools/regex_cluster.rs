@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::amount;
 use crate::api::{Ga4, Property, ReportEnd, ReportRequest};
 use crate::fields::{Fields, Kind, is_additive};
-use crate::filters::{DimensionFilter, check_regex, group_of, tree};
+use crate::filters::{Filters, check_regex, group_of, tree};
 use crate::question::{self, Findings};
 use crate::report::{Row, extract};
 
@@ -34,7 +34,7 @@ const MORE_REQUESTS: usize = 3;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ByRegexCluster {
-    /// Whose values are matched, such as pagePath, sessionSource, sessionCampaignName.
+    /// Whose values are matched, such as pagePath.
     dimension: String,
     /// Tried in this order.
     clusters: Vec<Cluster>,
@@ -43,16 +43,16 @@ pub(crate) struct ByRegexCluster {
     metrics: Vec<String>,
     /// rows (default): one report, metrics that add up. exact: a request for each cluster and 3 more; users, sessions and rates too.
     mode: Option<Mode>,
-    /// First day: YYYY-MM-DD, NdaysAgo, yesterday or today. Default 28daysAgo.
+    /// First day (YYYY-MM-DD, NdaysAgo). Default 28daysAgo.
     #[schemars(extend("x-acp-date" = "start"))]
     start_date: Option<String>,
     /// Last day, included. Default yesterday.
     #[schemars(extend("x-acp-date" = "end"))]
     end_date: Option<String>,
-    /// Conditions that must all hold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    dimension_filters: Vec<DimensionFilter>,
-    /// Currency, such as EUR. Default: the property's.
+    /// As in run_report: field, match_type, value.
+    #[serde(default, skip_serializing_if = "Filters::is_none")]
+    dimension_filters: Filters,
+    /// Such as EUR.
     currency_code: Option<String>,
 }
 

@@ -12,17 +12,21 @@ use crate::filters::{DimensionFilter, MetricFilter, tree};
 use crate::question::{self, Findings, OrderBy};
 use crate::report::{Row, extract};
 
+/// Metrics and dimensions that Google puts into one report.
+const METRICS_MAX: usize = 10;
+const DIMENSIONS_MAX: usize = 9;
+
 /// Extracts a GA4 report, all rows. totals are Google's, over all rows; never add up users, rates or averages.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunReport {
     /// Metrics, such as sessions, totalUsers, keyEvents:purchase.
     #[serde(default)]
-    #[schemars(length(max = 10))]
+    #[schemars(length(max = METRICS_MAX))]
     metrics: Vec<String>,
     /// Dimensions, such as date, sessionDefaultChannelGroup, customEvent:plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 9))]
+    #[schemars(length(max = DIMENSIONS_MAX))]
     dimensions: Vec<String>,
     /// First day: YYYY-MM-DD, NdaysAgo, yesterday or today. Default 28daysAgo.
     #[schemars(extend("x-acp-date" = "start"))]
@@ -69,7 +73,7 @@ impl Tool for RunReport {
         let mut findings = Findings::default();
         self.check_names(&fields, &mut findings);
         findings.settle(call)?;
-        let window = question::resolve_dates(&mut self.start_date, &mut self.end_date, ga4, &property, call).await?;
+        let window = self.resolve_dates(ga4, &property, call).await?;
         call.set_arguments(&self);
         let request = self.request(window)?;
 
@@ -95,6 +99,27 @@ impl Tool for RunReport {
 }
 
 impl RunReport {
+    pub(crate) fn metrics(&self) -> &[String] {
+        &self.metrics
+    }
+
+    /// What the published schema checks of a call.
+    pub(crate) fn check_counts(&self, findings: &mut Findings) {
+        for (what, count, most) in
+            [("metrics", self.metrics.len(), METRICS_MAX), ("dimensions", self.dimensions.len(), DIMENSIONS_MAX)]
+        {
+            if count > most {
+                findings.problems.push(Error::invalid_arguments(format!(
+                    "There are {count} {what}; a report has at most {most}. Ask for fewer, or in several reports."
+                )));
+            }
+        }
+    }
+
+    pub(crate) async fn resolve_dates(&mut self, ga4: &Ga4, property: &Property, call: &Call) -> Result<DateWindow> {
+        question::resolve_dates(&mut self.start_date, &mut self.end_date, ga4, property, call).await
+    }
+
     /// What is wrong whatever the property has: patterns and values are checked before anything is asked of Google.
     pub(crate) fn check_alone(&mut self, findings: &mut Findings) {
         if self.metrics.is_empty() && self.dimensions.is_empty() {

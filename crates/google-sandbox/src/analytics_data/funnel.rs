@@ -37,6 +37,7 @@ pub(crate) struct Request {
     trended: bool,
     segments: Vec<Segment>,
     filter: Option<Filter>,
+    limit: usize,
     pub(crate) return_quota: bool,
 }
 
@@ -77,7 +78,7 @@ impl Request {
             "returnPropertyQuota",
         ];
         let fields = Fields::new(value, "", &KEYS)?;
-        fields.leaves_out(&["funnelNextAction", "limit"])?;
+        fields.leaves_out(&["funnelNextAction"])?;
         let funnel = fields.get("funnel").ok_or_else(|| GoogleError::invalid("A funnel is required."))?;
         let funnel = Fields::new(funnel, "funnel", &["isOpenFunnel", "steps"])?;
         let steps =
@@ -111,6 +112,11 @@ impl Request {
             trended,
             segments,
             filter: filter_at(&fields, "dimensionFilter")?,
+            limit: fields
+                .integer("limit")?
+                .and_then(|limit| usize::try_from(limit).ok())
+                .filter(|limit| *limit > 0)
+                .unwrap_or(10_000),
             return_quota: fields.flag("returnPropertyQuota")?,
         })
     }
@@ -409,6 +415,8 @@ fn answer(
             }
         }
     }
+    table.truncate(request.limit);
+    visual.truncate(request.limit);
     // As Google does it: the table's metrics are announced twice, and each row has them once.
     let twice: Vec<Value> = METRICS.iter().chain(&METRICS).map(metric).collect();
     json!({
