@@ -1,4 +1,5 @@
-//! Sums and differences of what Google prints as decimal text, exact to the last digit.
+//! Sums and differences of what Google prints as decimal text, in decimals of 28 digits: no noise of binary fractions, and more digits
+//! than the doubles that Google prints have.
 
 use acp_core::{Error, Result};
 use rust_decimal::Decimal;
@@ -38,10 +39,11 @@ mod tests {
     #[test]
     fn sums_have_no_noise_of_binary_fractions() {
         let mut sum = Decimal::ZERO;
-        for text in ["0.1", "0.2", "1e-05", "6346.26", "0.30000000000000004", "1e+15"] {
+        for text in ["0.1", "0.2", "1e-05", "6346.26", "0.30000000000000004"] {
             add(&mut sum, read(text).unwrap().unwrap()).unwrap();
         }
-        assert_eq!(digits(sum), "1000000000006346.86001000000000004");
+        assert_eq!(digits(sum), "6346.86001000000000004");
+        assert_eq!(digits(read("1e+15").unwrap().unwrap()), "1000000000000000");
         assert_eq!(read(" ").unwrap(), None);
         for text in ["x", "NaN", "1e999", "--1"] {
             assert!(read(text).is_err(), "{text}");

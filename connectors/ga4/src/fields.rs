@@ -10,7 +10,7 @@ use crate::api::{FieldMetadata, Metadata};
 /// Names offered in an error.
 const SUGGESTIONS: usize = 3;
 /// Fields that are all named in an error.
-const LISTED: usize = 40;
+const LISTED: usize = 24;
 /// A name less alike than this is no suggestion.
 const LIKENESS: f64 = 0.72;
 
@@ -143,15 +143,16 @@ impl Fields {
         }
     }
 
-    /// The few fields of realtime reports, among them the property's user properties.
-    pub(crate) fn of_realtime(&self) -> Self {
+    /// The few fields of realtime reports. Those of a property, if it is given, have its user properties among them.
+    pub(crate) fn of_realtime(property: Option<&Self>) -> Self {
         let field = |(api_name, ui_name): &(&str, &str)| FieldMetadata {
             api_name: (*api_name).to_owned(),
             ui_name: (*ui_name).to_owned(),
             metric_type: "TYPE_INTEGER".to_owned(),
             ..FieldMetadata::default()
         };
-        let user_properties = self.dimensions.iter().filter(|field| field.api_name.starts_with("customUser:"));
+        let custom = property.into_iter().flat_map(|property| &property.dimensions);
+        let user_properties = custom.filter(|field| field.api_name.starts_with("customUser:"));
         let dimensions = REALTIME_DIMENSIONS.iter().map(field).chain(user_properties.cloned()).collect();
         let metrics = REALTIME_METRICS.iter().map(field).collect();
         Self { whose: "realtime reports", ..Self::new(Metadata { dimensions, metrics }) }
@@ -471,7 +472,7 @@ mod tests {
 
     #[test]
     fn realtime_has_few_fields_and_names_them() {
-        let realtime = fields().of_realtime();
+        let realtime = Fields::of_realtime(Some(&fields()));
         assert_eq!(realtime.resolve(Kind::Metric, "users").unwrap().name, "activeUsers");
         assert_eq!(realtime.header(Kind::Dimension, "minutesAgo").column_type, ColumnType::Integer);
         let error = realtime.resolve(Kind::Metric, "sessions").unwrap_err();

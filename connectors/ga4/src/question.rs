@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::{Ga4, Property, ReportMetadata};
+use crate::api::{Ga4, Property, ReportEnd, ReportMetadata};
 use crate::fields::{Fields, Kind, shown};
 use crate::filters::Condition;
 use crate::report::Row;
@@ -241,6 +241,12 @@ pub(crate) fn describe(property: &Property, parts: &[(&str, String)], metadata: 
 /// Filters as the description shows them.
 pub(crate) fn shown_filters<'a>(argument: &str, filters: &[impl Serialize]) -> (&'a str, String) {
     ("Filter", if filters.is_empty() { String::new() } else { format!("{argument} {}", json!(filters)) })
+}
+
+/// The quota of the answer after which least was left: answers to requests made at once come in any order.
+pub(crate) fn least_quota<'a>(reports: impl IntoIterator<Item = &'a ReportEnd>) -> Option<Value> {
+    let quotas = reports.into_iter().filter_map(|report| report.property_quota.as_ref());
+    quotas.min_by_key(|quota| quota["tokensPerHour"]["remaining"].as_u64().unwrap_or(u64::MAX)).cloned()
 }
 
 /// Where a table came from, for the host.

@@ -92,9 +92,10 @@ struct Credits {
     column: &'static str,
     meaning: String,
     values: HashMap<String, Vec<String>>,
+    /// None where the model does not know all key events.
     totals: Vec<String>,
-    /// Whether a value that is not there has none, and was not withheld.
-    complete: bool,
+    /// For each key event, whether a value that is not there has none, rather than being withheld or not known.
+    complete: Vec<bool>,
 }
 
 impl Tool for CompareConversionModels {
@@ -128,7 +129,7 @@ impl Tool for CompareConversionModels {
         call.progress(0, None, "asking for each model");
         let settings = property.setting("v1alpha", "attributionSettings");
         let reports = try_join_all(by.dimensions().map(|dimension| self.core(&property, dimension, &metrics, window)));
-        let conversions = self.conversions(&property, by, &metrics, window);
+        let conversions = self.conversions(&property, by, &metrics, window, call);
         let (reports, settings, (conversions, missing)) = futures::join!(reports, settings, conversions);
         let reports = reports?;
         let settings = settings.map_err(|failure| failure.into_acp(&property.context));
@@ -182,7 +183,7 @@ impl Tool for CompareConversionModels {
             "attribution": attribution,
             "dimensions": dimensions,
             "missing": missing,
-            "quota": last.property_quota,
+            "quota": question::least_quota(&reports),
             "time_zone": last.metadata.time_zone,
         });
         let parts = [
@@ -270,6 +271,7 @@ impl CompareConversionModels {
         by: By,
         metrics: &[String],
         window: DateWindow,
+        call: &Call,
     ) -> (Vec<Credits>, BTreeMap<&'static str, String>) {
         let all_missing = |reason: String| {
             (Vec::new(), CONVERSION_MODELS.iter().map(|(column, _)| (*column, reason.clone())).collect())
@@ -283,7 +285,8 @@ impl CompareConversionModels {
         }
         let mut actions: Vec<Option<Vec<&str>>> = Vec::new();
         for metric in metrics {
-            let action = |name: &str| known.iter().find(|conversion| conversion.display_name == name);
+            let action =
+                |name: &str| known.iter().find(|conversion| conversion.display_name.eq_ignore_ascii_case(name));
             actions.push(match metric.strip_prefix(PREFIX) {
                 None => Some(Vec::new()),
                 Some(name) => action(name).map(|conversion| vec![conversion.conversion_action.as_str()]),
@@ -291,6 +294,11 @@ impl CompareConversionModels {
         }
         if actions.iter().all(Option::is_none) {
             return all_missing("none of these key events counts as a conversion.".to_owned());
+        }
+        for (name, _) in self.key_events.iter().zip(&actions).filter(|(_, action)| action.is_none()) {
+            call.warn(format!(
+                "{name} counts as no conversion of Google Ads: data_driven and last_click are null for it."
+            ));
         }
         let (mut models, mut missing) = (Vec::new(), BTreeMap::new());
         let ask = async |model: &str| {
@@ -356,23 +364,25 @@ impl Credits {
         }
         let totals = report.totals.first().map(texts).transpose()?.unwrap_or_default();
         let complete = !report.metadata.subject_to_thresholding && !report.metadata.data_loss_from_other_row;
-        Ok(Self { column, meaning, values, totals, complete })
+        Ok(Self { column, meaning, values, totals, complete: vec![complete; metrics] })
     }
 
     /// Reports of one metric each as one; a report that could not be asked for has no credits.
     fn joined(column: &'static str, meaning: String, reports: &[Option<ReportEnd>]) -> Result<Self> {
-        let mut all = Self { column, meaning, values: HashMap::new(), totals: Vec::new(), complete: true };
+        let complete = vec![false; reports.len()];
+        let mut all = Self { column, meaning, values: HashMap::new(), totals: Vec::new(), complete };
         for (place, report) in reports.iter().enumerate() {
-            let one = match report {
-                Some(report) => Self::of(column, String::new(), report, 1)?,
-                None => Self { complete: false, ..Self::of(column, String::new(), &ReportEnd::default(), 1)? },
-            };
-            all.complete &= one.complete;
+            let Some(report) = report else { continue };
+            let one = Self::of(column, String::new(), report, 1)?;
+            all.complete[place] = one.complete[0];
             all.totals.extend(one.totals);
             for (value, credit) in one.values {
                 let credits = all.values.entry(value).or_insert_with(|| vec![String::new(); reports.len()]);
                 credits[place] = credit.into_iter().next().unwrap_or_default();
             }
+        }
+        if all.totals.len() < reports.len() {
+            all.totals.clear();
         }
         Ok(all)
     }
@@ -380,7 +390,7 @@ impl Credits {
     /// What is credited to a value for a key event. Reports leave rows of zeros out.
     fn credit(&self, value: &str, place: usize) -> Option<&str> {
         let found = self.values.get(value).map(|credits| credits[place].as_str()).filter(|credit| !credit.is_empty());
-        found.or(self.complete.then_some("0"))
+        found.or(self.complete[place].then_some("0"))
     }
 
     /// All that the model credits, of all key events that were asked for.

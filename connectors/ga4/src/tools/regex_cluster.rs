@@ -329,10 +329,8 @@ impl ByRegexCluster {
         let named = |place: usize| total.map_or(nothing(&self.metrics[place]), |row| Cell::Text(&row[place].value));
         table.set_totals(self.metrics.iter().enumerate().map(|(place, name)| (name.as_str(), named(place))))?;
         let totals: Vec<Option<Decimal>> = amounts(total)?.into_iter().map(Some).collect();
-        let last = ReportEnd {
-            property_quota: reports.into_iter().rev().find_map(|report| report.property_quota),
-            ..everything
-        };
+        let quota = question::least_quota(reports.iter().chain([&everything]));
+        let last = ReportEnd { property_quota: quota, ..everything };
         let unmatched = self.shares(&unmatched, &totals);
         Ok(self.answer(table, property, &last, window, Mode::Exact, requests, unmatched))
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::api::{Ga4, ReportEnd, ReportRequest};
-use crate::fields::Kind;
+use crate::fields::{Fields, Kind};
 use crate::filters::{Filters, tree};
 use crate::question::{self, Findings};
 use crate::report::{PAGE_ROWS, Row, check_columns, check_kind};
@@ -66,7 +66,14 @@ impl Tool for RunRealtimeReport {
         }
         tree(&self.dimension_filters)?;
         let property = ga4.property(call)?;
-        let fields = ga4.fields(&property).await?.of_realtime();
+        // What the property has itself is only asked for where it is needed: it takes a token of another quota.
+        let common = Fields::of_realtime(None);
+        let filtered = self.dimension_filters.iter().map(|filter| &filter.field);
+        let fields =
+            match self.dimensions.iter().chain(filtered).all(|name| common.resolve(Kind::Dimension, name).is_ok()) {
+                true => common,
+                false => Fields::of_realtime(Some(&*ga4.fields(&property).await?)),
+            };
         let mut findings = Findings::default();
         question::resolve_all(&fields, Kind::Metric, &mut self.metrics, &mut findings);
         question::resolve_all(&fields, Kind::Dimension, &mut self.dimensions, &mut findings);

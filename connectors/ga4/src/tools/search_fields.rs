@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::{FieldMetadata, Ga4};
-use crate::fields::{Kind, is_additive, scope};
+use crate::fields::{Fields, Kind, is_additive, scope};
 
 /// Fields of an answer.
 const SHOWN: usize = 10;
@@ -52,7 +52,7 @@ impl Tool for SearchFields {
             FieldKind::Metric => Kind::Metric,
         });
         let found = fields.search(&self.query, kind);
-        let shown: Vec<Value> = found.iter().take(SHOWN).map(|(kind, field)| entry(*kind, field)).collect();
+        let shown: Vec<Value> = found.iter().take(SHOWN).map(|(kind, field)| entry(&fields, *kind, field)).collect();
         let mut answer = json!({"property": property.id, "found": found.len(), "fields": shown});
         if found.is_empty() {
             answer["advice"] = json!(
@@ -63,7 +63,7 @@ impl Tool for SearchFields {
     }
 }
 
-fn entry(kind: Kind, field: &FieldMetadata) -> Value {
+fn entry(fields: &Fields, kind: Kind, field: &FieldMetadata) -> Value {
     let mut entry = json!({
         "name": field.api_name,
         "kind": kind.word(),
@@ -76,8 +76,9 @@ fn entry(kind: Kind, field: &FieldMetadata) -> Value {
     if let Some(scope) = scope(&field.api_name) {
         entry["scope"] = json!(scope);
     }
+    entry["type"] = json!(fields.header(kind, &field.api_name).column_type);
     if kind == Kind::Metric {
-        entry["type"] = json!(field.metric_type.trim_start_matches("TYPE_").to_lowercase());
+        entry["unit"] = json!(field.metric_type.trim_start_matches("TYPE_").to_lowercase());
         entry["adds_up"] = json!(is_additive(&field.api_name));
     }
     if field.custom_definition {

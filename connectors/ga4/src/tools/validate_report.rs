@@ -48,6 +48,7 @@ impl Tool for ValidateReport {
         report.check_names(ga4.fields(&property).await?.as_ref(), &mut findings);
         let window = report.resolve_dates(ga4, &property, call).await;
         let window = findings.keep(only_arguments(window)?);
+        let mut asked_google = false;
         // Only a report that has nothing else wrong is worth a token: Google names one problem at a time.
         if let Some(window) = window.filter(|_| findings.problems.is_empty()) {
             let request = report.request(window)?;
@@ -60,6 +61,7 @@ impl Tool for ValidateReport {
             });
             let answer: Result<Value, _> = property.ask("v1beta", "checkCompatibility", &question).await;
             findings.keep(only_arguments(answer.map_err(|failure| failure.into_acp(&property.context)))?);
+            asked_google = true;
         }
         let problems: Vec<&str> = findings.problems.iter().map(|problem| problem.message()).collect();
         let mut answer = json!({"valid": problems.is_empty()});
@@ -76,6 +78,8 @@ impl Tool for ValidateReport {
             if !not_additive.is_empty() {
                 answer["do_not_add_up"] = json!(not_additive);
             }
+        }
+        if asked_google {
             answer["checked_with_google"] = json!(
                 "checkCompatibility, about 1 token. It can disagree with the report itself, which has the last word."
             );

@@ -11,10 +11,14 @@ pub(crate) fn common() -> Value {
     render("0", &Catalogue::common(), false)
 }
 
-/// The key events that the property's Google Ads accounts use as conversions.
+/// The key events that the property's Google Ads accounts use as conversions: all, only purchases, or none.
 pub(crate) fn conversions(property: &Property) -> Vec<(String, u8)> {
-    let shared = property.kind == Kind::Main;
-    let actions = KEY_EVENTS.into_iter().zip(4_001..).filter(|_| shared);
+    let shared = match property.kind {
+        Kind::Main => KEY_EVENTS.len(),
+        Kind::HighCardinality => 1,
+        _ => 0,
+    };
+    let actions = KEY_EVENTS.into_iter().zip(4_001..).take(shared);
     actions.map(|(event, number)| (format!("conversionActions/{number}"), event)).collect()
 }
 

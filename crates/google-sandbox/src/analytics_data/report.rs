@@ -186,7 +186,7 @@ fn conversion_of(property: &Property, conversion: &Conversion) -> Result<Option<
         return Err(GoogleError::invalid("Conversion reporting is not available for this property."));
     }
     match conversion.actions.as_slice() {
-        [] => Ok(None),
+        [] => Ok(known.first().filter(|_| known.len() == 1).map(|(_, event)| *event)),
         [action] => match known.into_iter().find(|(name, _)| name == action) {
             Some((_, event)) => Ok(Some(event)),
             None => Err(GoogleError::invalid(format!("Invalid conversion action: {action}"))),

@@ -242,6 +242,24 @@ fn patterns_and_names_that_can_not_be_used_are_refused_with_the_fix() {
     ga4.end_well();
 }
 
+/// Two pages, with 275,000 rows: none is lost, and none is held.
+#[test]
+fn a_report_of_two_pages_is_classified_whole() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let asked = json!({"resource_id": google.id("bulk"), "dimension": "customEvent:item_id", "metrics": ["eventCount"], "start_date": "11daysAgo",
+        "clusters": [cluster("one", "1$"), cluster("even", "[02468]$"), cluster("ends with 11", "11$")]});
+    let answer = clusters(&mut ga4, &asked).ok();
+    assert_eq!(google.reports(), 2);
+    let values: i64 = answer.column("values").iter().filter_map(Value::as_i64).sum();
+    assert_eq!(values, 275_000);
+    assert_eq!(Some(answer.sum("eventCount")), answer.model()["totals"]["eventCount"].as_f64());
+    let rows = answer.rows();
+    assert!(rows[2]["values"] == 0 && rows[2]["overlap"].as_i64() > Some(0), "{}", rows[2]);
+    assert!(answer.warnings().iter().any(|warning| warning.contains("put it before them")), "{:?}", answer.warnings());
+    ga4.end_well();
+}
+
 /// A failure in the middle is no smaller table.
 #[test]
 fn one_group_that_fails_fails_the_call() {

@@ -12,3 +12,4 @@ mod raw;
 mod realtime;
 mod report;
 mod secrets;
+mod tools;

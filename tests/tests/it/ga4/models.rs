@@ -134,6 +134,33 @@ fn a_missing_model_is_named_and_never_filled_in() {
     ga4.end_well();
 }
 
+/// Google Ads need not count every key event: what it does not count is neither zero nor part of a total.
+#[test]
+fn a_key_event_that_is_no_conversion_has_no_credit() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let asked = json!({"resource_id": google.id("high_cardinality"), "key_events": ["PURCHASE", "sign_up"]});
+    let answer = compare(&mut ga4, &asked).ok();
+    let rows = answer.rows();
+    for row in &rows {
+        let counts = row["key_event"] == "purchase";
+        for model in ["data_driven", "last_click", "data_driven_minus_last_click"] {
+            assert_eq!(row[model].is_number(), counts, "{model} {row}");
+        }
+        assert!(row["event"].is_number(), "{row}");
+    }
+    assert!(rows.iter().any(|row| row["key_event"] == "sign_up"));
+    let totals = &answer.model()["totals"];
+    assert!(totals["event"].is_number() && totals.get("data_driven").is_none(), "{totals}");
+    let said = answer.warnings().iter().any(|warning| warning.contains("sign_up counts as no conversion"));
+    assert!(said, "{:?}", answer.warnings());
+    let none = json!({"resource_id": google.id("high_cardinality"), "key_events": ["sign_up"]});
+    let none = compare(&mut ga4, &none).ok();
+    assert!(none.header("data_driven").is_null());
+    assert!(none.model()["extra"]["missing"]["last_click"].as_str().unwrap().contains("none of these key events"));
+    ga4.end_well();
+}
+
 #[test]
 fn what_may_have_been_withheld_is_no_zero() {
     let google = Google::start();

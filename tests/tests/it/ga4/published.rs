@@ -59,6 +59,7 @@ fn fields_are_found_by_what_people_call_them() {
         ("bounce", None, "bounceRate"),
         ("total_users", None, "totalUsers"),
         ("contry", None, "country"),
+        ("averageEngagementTime", None, "userEngagementDuration"),
     ] {
         let mut asked = json!({"query": query});
         if let Some(kind) = kind {
@@ -71,9 +72,10 @@ fn fields_are_found_by_what_people_call_them() {
     let found = search(&mut ga4, &json!({"query": "keyEvents:purchase"}));
     let field = &found["fields"][0];
     assert_eq!(
-        (&field["kind"], &field["type"], &field["adds_up"], &field["custom"]),
+        (&field["kind"], &field["unit"], &field["adds_up"], &field["custom"]),
         (&json!("metric"), &json!("integer"), &json!(true), &json!(true))
     );
+    assert_eq!(search(&mut ga4, &json!({"query": "dateHour"}))["fields"][0]["type"], "datetime");
     assert_eq!(field["old_names"], json!(["conversions:purchase"]));
     let scope = |ga4: &mut Ga4, query: &str| search(ga4, &json!({"query": query}))["fields"][0]["scope"].clone();
     for (name, expected) in [
@@ -183,6 +185,21 @@ fn the_check_agrees_with_google() {
             }
         }
     }
+    ga4.end_well();
+}
+
+/// Complaints 70 and 71: Google's advice is passed on, and that its check is not the last word.
+#[test]
+fn what_google_advises_is_passed_on() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let message = "Please add sessionCampaignName to make the request compatible for example. The request's dimensions & metrics are incompatible.";
+    let body = json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": message}});
+    google.fault(&json!({"path": ":checkCompatibility$", "action": {"status": {"code": 400, "body": body}}}));
+    let answer = validate(&mut ga4, &json!({"metrics": ["sessions"], "dimensions": ["date"]}));
+    assert!(problems(&answer)[0].contains("Please add sessionCampaignName"), "{answer}");
+    assert!(answer["checked_with_google"].as_str().unwrap().contains("can disagree"), "{answer}");
+    ga4.report(&json!({"metrics": ["sessions"], "dimensions": ["date"]})).ok();
     ga4.end_well();
 }
 

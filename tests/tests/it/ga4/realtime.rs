@@ -138,9 +138,12 @@ fn a_report_that_is_not_whole_fails() {
 fn a_used_up_quota_of_reports_does_not_stop_it() {
     let google = Google::start();
     let mut ga4 = Ga4::start(&google);
-    ga4.report(&json!({"metrics": ["sessions"]})).ok();
     google.sandbox().set_remaining_tokens(google_sandbox::FULL_EMAIL, google.id("main"), 0);
     ga4.report(&json!({"metrics": ["sessions"]})).refused(-32018);
-    realtime(&mut ga4, &json!({"metrics": ["eventCount"]})).ok();
+    realtime(&mut ga4, &json!({"metrics": ["users"], "dimensions": ["event_name"]})).ok();
+    let custom = json!({"dimensions": ["customUser:tier"]});
+    realtime(&mut ga4, &custom).refused(-32018);
+    google.sandbox().set_remaining_tokens(google_sandbox::FULL_EMAIL, google.id("main"), 9);
+    realtime(&mut ga4, &custom).ok();
     ga4.end_well();
 }
