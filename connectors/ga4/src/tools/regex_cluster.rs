@@ -3,6 +3,8 @@
 //! Two ways, because neither answers both questions. `rows` reads every row and adds up, which is right for what adds up. `exact`
 //! asks Google once for each group, so that a user or session that is in several rows of a group counts once.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use acp_core::{Call, Cell, DateWindow, Error, Extraction, Hints, Result, TableWriter, Tool, ToolSpec};
 use acp_google::{Cluster, Patterns};
 use acp_protocol::result::{ColumnRole, ColumnType, Header};
@@ -14,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::amount;
-use crate::api::{Ga4, Property, ReportEnd, ReportRequest};
+use crate::api::{Ga4, OwnedValue, Property, ReportEnd, ReportRequest};
 use crate::fields::{Fields, Kind, is_additive};
 use crate::filters::{Filters, check_regex, group_of, tree};
 use crate::question::{self, Findings};
@@ -217,7 +219,7 @@ impl ByRegexCluster {
         self.push_missing(&groups, &totals, &mut table, call)?;
         question::warn(&end.metadata, window, call);
         let unmatched = self.shares(&groups.unmatched.sums, &totals);
-        Ok(self.answer(table, property, &end, window, Mode::Rows, 1, unmatched))
+        Ok(self.answer(table, property, &end, window, 1, unmatched))
     }
 
     /// Google's totals, into the table too.
@@ -290,12 +292,13 @@ impl ByRegexCluster {
         call.progress(0, Some(requests as u64), format!("{requests} requests: everything first"));
         let everything = ask(Vec::new()).await?;
         check_quota(&everything, requests - 1)?;
-        let tokens = spent(&everything)
-            .map_or(String::new(), |(each, _)| format!(", about {} tokens", each * (requests as u64 - 1)));
-        let done = std::sync::atomic::AtomicU64::new(1);
+        let tokens =
+            spent(&everything).map_or(String::new(), |(each, _)| format!(", about {} tokens", each * requests as u64));
+        call.progress(1, Some(requests as u64), format!("1 of {requests} requests{tokens}"));
+        let done = AtomicU64::new(1);
         let counted = async |filters: Vec<Value>| {
             let report = ask(filters).await?;
-            let done = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let done = 1 + done.fetch_add(1, Ordering::Relaxed);
             call.progress(done, Some(requests as u64), format!("{done} of {requests} requests{tokens}"));
             Ok::<_, Error>(report)
         };
@@ -332,7 +335,7 @@ impl ByRegexCluster {
         let quota = question::least_quota(reports.iter().chain([&everything]));
         let last = ReportEnd { property_quota: quota, ..everything };
         let unmatched = self.shares(&unmatched, &totals);
-        Ok(self.answer(table, property, &last, window, Mode::Exact, requests, unmatched))
+        Ok(self.answer(table, property, &last, window, requests, unmatched))
     }
 
     /// Which values belong to each group: those of the clusters, `(unmatched)`, `(other)`.
@@ -355,7 +358,7 @@ impl ByRegexCluster {
     }
 
     /// The row of a report without dimensions; none when nothing was counted.
-    fn only_row<'a>(&self, report: &'a ReportEnd) -> Result<Option<&'a [crate::api::OwnedValue]>> {
+    fn only_row<'a>(&self, report: &'a ReportEnd) -> Result<Option<&'a [OwnedValue]>> {
         match report.rows.as_slice() {
             [] => Ok(None),
             [row] if row.metric_values.len() == self.metrics.len() => Ok(Some(&row.metric_values)),
@@ -387,17 +390,16 @@ impl ByRegexCluster {
         Value::Object(self.metrics.iter().enumerate().filter_map(share).collect())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "both modes say the same of themselves at their end")]
     fn answer(
         &self,
         table: TableWriter,
         property: &Property,
         end: &ReportEnd,
         window: DateWindow,
-        mode: Mode,
         requests: usize,
         unmatched: Value,
     ) -> Extraction {
+        let mode = self.mode.unwrap_or_default();
         let extra = json!({
             "mode": mode,
             "requests": requests,
@@ -487,8 +489,8 @@ fn nothing(metric: &str) -> Cell<'static> {
     if counts { Cell::Integer(0) } else { Cell::Null }
 }
 
-fn amounts(row: Option<&[crate::api::OwnedValue]>) -> Result<Vec<Decimal>> {
-    let amount = |value: &crate::api::OwnedValue| Ok(amount::read(&value.value)?.unwrap_or_default());
+fn amounts(row: Option<&[OwnedValue]>) -> Result<Vec<Decimal>> {
+    let amount = |value: &OwnedValue| Ok(amount::read(&value.value)?.unwrap_or_default());
     row.unwrap_or_default().iter().map(amount).collect()
 }
 

@@ -221,7 +221,10 @@ pub(crate) fn run_over(
         filter: request.dimension_filter.as_ref(),
         per_euro: per_euro(currency)?,
         now_micros,
-        last_click: request.conversion.as_ref().is_some_and(|conversion| conversion.last_click),
+        last_click: request
+            .conversion
+            .as_ref()
+            .map_or(property.reports_last_click(), |conversion| conversion.last_click),
     };
     let mut grouped = group(&query, &canonical);
     if property.kind == Kind::RevenueRestricted {

@@ -1,9 +1,11 @@
 //! `run_report_by_regex_cluster`: what adds up is added up, what does not is asked for.
 
+use std::time::Duration;
+
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::bench::{Answer, Ga4, Google};
+use super::bench::{Answer, Ga4, Google, PATIENCE};
 
 fn clusters(ga4: &mut Ga4, arguments: &Value) -> Answer {
     ga4.call("run_report_by_regex_cluster", arguments, &json!({}))
@@ -156,6 +158,20 @@ fn exact_asks_google_for_each_group_so_that_users_count_once() {
         (&empty["totalUsers"], &empty["sessions"], &empty["engagementRate"]),
         (&json!(0), &json!(0), &Value::Null)
     );
+    ga4.end_well();
+}
+
+/// What it takes is said while the first answers come.
+#[test]
+fn exact_says_how_many_requests_and_tokens_it_takes() {
+    let google = Google::with_latency(Duration::from_millis(250));
+    let mut ga4 = Ga4::start(&google);
+    let asked = json!({"dimension": "pagePath", "clusters": sections(), "metrics": ["totalUsers"], "mode": "exact"});
+    let id = ga4.begin_call_with_progress("run_report_by_regex_cluster", &asked, &json!({}));
+    ga4.wait(id, PATIENCE).ok();
+    let heard = ga4.listen(Duration::from_millis(100));
+    let messages: Vec<&str> = heard.iter().filter_map(|one| one.json["params"]["message"].as_str()).collect();
+    assert!(messages.iter().any(|message| message.contains("of 7 requests, about 7 tokens")), "{messages:?}");
     ga4.end_well();
 }
 

@@ -90,6 +90,13 @@ fn the_propertys_attribution_settings_are_told() {
     assert!(description.contains("data driven") && description.contains("90 days"), "{description}");
     assert!(answer.header("event")["description"].as_str().unwrap().contains("data driven"));
 
+    let other = compare(&mut ga4, &json!({"resource_id": google.id("revenue_restricted")})).ok();
+    assert_eq!(other.model()["extra"]["attribution"]["reporting_model"], "paid and organic channels last click");
+    assert!(
+        other.column("event").iter().all(|credit| credit.as_f64().unwrap().fract() == 0.0),
+        "credit is not split there"
+    );
+
     google.fault(&json!({"path": "attributionSettings$", "times": 99, "action": {"status": {"code": 403, "body": {"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "no"}}}}}));
     let answer = compare(&mut ga4, &json!({})).ok();
     assert!(answer.model()["extra"]["attribution"].is_null());
