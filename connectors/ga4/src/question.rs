@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::api::{Ga4, Property, ReportEnd, ReportMetadata};
 use crate::fields::{Fields, Kind, shown};
 use crate::filters::Condition;
-use crate::report::Row;
+use crate::report::{Row, other_columns};
 use crate::warnings;
 
 /// The first day that Analytics can have data for, by Google's own bound.
@@ -203,9 +203,7 @@ pub(crate) fn with_cells(
     push: impl FnOnce(&[Cell<'_>]) -> Result<()>,
 ) -> Result<()> {
     if row.dimension_values.len() != dimensions || row.metric_values.len() != metrics {
-        return Err(Error::upstream(
-            "A row of Google's report does not have the columns that were asked for. Run it again.",
-        ));
+        return Err(other_columns());
     }
     let mut cells = [Cell::Null; COLUMNS_MAX];
     for (cell, value) in cells.iter_mut().zip(row.dimension_values.iter().chain(&row.metric_values)) {
@@ -219,6 +217,15 @@ pub(crate) fn warn(metadata: &ReportMetadata, window: DateWindow, call: &Call) {
     warnings::of_report(metadata).into_iter().for_each(|warning| call.warn(warning));
     if let Ok(zone) = TimeZone::get(&metadata.time_zone) {
         warn_today(&zone, window, call);
+    }
+}
+
+/// Says that a limit cut a report of so many rows.
+pub(crate) fn warn_cut(limit: Option<u64>, rows: u64, call: &Call) {
+    if let Some(limit) = limit.filter(|limit| *limit < rows) {
+        call.warn(format!(
+            "limit cut the report: Google has {rows} rows, {limit} were extracted; totals are over all of them."
+        ));
     }
 }
 

@@ -134,6 +134,11 @@ pub(crate) fn check_columns(request: &ReportRequest, end: &ReportEnd) -> Result<
     Err(inconsistent("Google sent other columns than those that were asked for"))
 }
 
+/// The refusal of a row whose values can't be told apart.
+pub(crate) fn other_columns() -> Error {
+    Error::upstream("A row of Google's report does not have the columns that were asked for. Run it again.")
+}
+
 fn inconsistent(what: &str) -> Error {
     Error::upstream(format!(
         "The report is not complete: {what}. Run it again; if the range includes today, end it yesterday, so that it does not change."

@@ -18,7 +18,7 @@ use crate::api::{Ga4, Property, ReportEnd, ReportRequest, TotalsRow};
 use crate::fields::{Fields, Kind, shown};
 use crate::filters::{Filters, tree};
 use crate::question::{self, Findings};
-use crate::report::PAGE_ROWS;
+use crate::report::{PAGE_ROWS, other_columns};
 
 /// Each key event costs two requests more where Google offers conversion reports.
 const KEY_EVENTS_MAX: usize = 5;
@@ -348,17 +348,13 @@ impl Credits {
         let texts = |row: &TotalsRow| -> Result<Vec<String>> {
             match row.metric_values.len() == metrics {
                 true => Ok(row.metric_values.iter().map(|value| value.value.clone()).collect()),
-                false => {
-                    Err(Error::upstream("Google's report does not have the columns that were asked for. Run it again."))
-                }
+                false => Err(other_columns()),
             }
         };
         let mut values = HashMap::new();
         for row in &report.rows {
             let [value] = row.dimension_values.as_slice() else {
-                return Err(Error::upstream(
-                    "Google's report does not have the columns that were asked for. Run it again.",
-                ));
+                return Err(other_columns());
             };
             values.insert(value.value.clone(), texts(row)?);
         }

@@ -20,7 +20,7 @@ use crate::api::{Ga4, OwnedValue, Property, ReportEnd, ReportRequest};
 use crate::fields::{Fields, Kind, is_additive};
 use crate::filters::{Filters, check_regex, group_of, tree};
 use crate::question::{self, Findings};
-use crate::report::{Row, extract};
+use crate::report::{Row, extract, other_columns};
 
 /// What no pattern matches.
 const UNMATCHED: &str = "(unmatched)";
@@ -362,7 +362,7 @@ impl ByRegexCluster {
         match report.rows.as_slice() {
             [] => Ok(None),
             [row] if row.metric_values.len() == self.metrics.len() => Ok(Some(&row.metric_values)),
-            _ => Err(Error::upstream("Google's answer does not have the columns that were asked for. Run it again.")),
+            _ => Err(other_columns()),
         }
     }
 

@@ -150,12 +150,7 @@ impl RunRealtimeReport {
                 end.row_count
             )));
         }
-        if limit < end.row_count {
-            call.warn(format!(
-                "limit cut the report: Google has {} rows, {limit} were extracted; totals are over all of them.",
-                end.row_count
-            ));
-        }
+        question::warn_cut(self.limit, end.row_count, call);
         Ok(())
     }
 }

@@ -12,21 +12,17 @@ use crate::filters::{DimensionFilter, MetricFilter, tree};
 use crate::question::{self, Findings, OrderBy};
 use crate::report::{Row, extract};
 
-/// Metrics and dimensions that Google puts into one report.
-const METRICS_MAX: usize = 10;
-const DIMENSIONS_MAX: usize = 9;
-
 /// Extracts a GA4 report, all rows. totals are Google's, over all rows; never add up users, rates or averages.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunReport {
     /// Metrics, such as sessions, totalUsers, keyEvents:purchase.
     #[serde(default)]
-    #[schemars(length(max = METRICS_MAX))]
+    #[schemars(length(max = 10))]
     metrics: Vec<String>,
     /// Dimensions, such as date, sessionDefaultChannelGroup, customEvent:plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = DIMENSIONS_MAX))]
+    #[schemars(length(max = 9))]
     dimensions: Vec<String>,
     /// First day: YYYY-MM-DD, NdaysAgo, yesterday or today. Default 28daysAgo.
     #[schemars(extend("x-acp-date" = "start"))]
@@ -103,19 +99,6 @@ impl RunReport {
         &self.metrics
     }
 
-    /// What the published schema checks of a call.
-    pub(crate) fn check_counts(&self, findings: &mut Findings) {
-        for (what, count, most) in
-            [("metrics", self.metrics.len(), METRICS_MAX), ("dimensions", self.dimensions.len(), DIMENSIONS_MAX)]
-        {
-            if count > most {
-                findings.problems.push(Error::invalid_arguments(format!(
-                    "There are {count} {what}; a report has at most {most}. Ask for fewer, or in several reports."
-                )));
-            }
-        }
-    }
-
     pub(crate) async fn resolve_dates(&mut self, ga4: &Ga4, property: &Property, call: &Call) -> Result<DateWindow> {
         question::resolve_dates(&mut self.start_date, &mut self.end_date, ga4, property, call).await
     }
@@ -178,12 +161,7 @@ impl RunReport {
 
     fn warn(&self, end: &ReportEnd, window: DateWindow, call: &Call) {
         question::warn(&end.metadata, window, call);
-        if let Some(limit) = self.limit.filter(|limit| *limit < end.row_count) {
-            call.warn(format!(
-                "limit cut the report: Google has {} rows, {limit} were extracted; totals are over all of them.",
-                end.row_count
-            ));
-        }
+        question::warn_cut(self.limit, end.row_count, call);
     }
 
     fn answer(&self, table: TableWriter, property: &Property, end: &ReportEnd, window: DateWindow) -> Extraction {

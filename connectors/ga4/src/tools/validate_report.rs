@@ -34,16 +34,12 @@ impl Tool for ValidateReport {
     async fn run(mut self, ga4: &Ga4, call: &Call) -> Result<Info> {
         // The property is an argument of this tool.
         self.arguments.shift_remove("resource_id");
-        let mut report: RunReport = match serde_json::from_value(Value::Object(self.arguments)) {
+        let mut report: RunReport = match acp_core::read_arguments(self.arguments) {
             Ok(report) => report,
-            Err(error) => {
-                let problem = format!("The arguments can't be read: {}.", acp_google::clean(&error.to_string(), 300));
-                return Ok(Info(json!({"valid": false, "problems": [problem]})));
-            }
+            Err(problem) => return Ok(Info(json!({"valid": false, "problems": [problem.message()]}))),
         };
         let property = ga4.property(call)?;
         let mut findings = Findings::default();
-        report.check_counts(&mut findings);
         report.check_alone(&mut findings);
         report.check_names(ga4.fields(&property).await?.as_ref(), &mut findings);
         let window = report.resolve_dates(ga4, &property, call).await;

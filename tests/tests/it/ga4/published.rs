@@ -138,7 +138,7 @@ fn all_problems_of_a_report_are_named_at_once_without_asking_for_it() {
     }
     for (arguments, word) in [
         (json!({}), "at least one metric"),
-        (json!({"metric": ["sessions"]}), "unknown field"),
+        (json!({"metric": ["sessions"]}), "Unknown argument"),
         (json!({"metrics": (0..11).map(|n| format!("m{n}")).collect::<Vec<_>>()}), "at most 10"),
         (json!({"metrics": ["sessions"], "start_date": "today", "end_date": "yesterday"}), "after"),
     ] {
@@ -149,7 +149,7 @@ fn all_problems_of_a_report_are_named_at_once_without_asking_for_it() {
 
     let good = validate(
         &mut ga4,
-        &json!({"resource_id": "1", "metrics": ["users", "eventCount"], "dimensions": ["date"], "start_date": "7daysAgo"}),
+        &json!({"resource_id": "1", "metrics": ["users", "eventCount"], "dimensions": "date", "startDate": "7daysAgo"}),
     );
     assert_eq!((&good["valid"], &good["do_not_add_up"]), (&json!(true), &json!(["totalUsers"])));
     assert_eq!(good["arguments"]["metrics"], json!(["totalUsers", "eventCount"]));

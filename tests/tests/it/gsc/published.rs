@@ -59,10 +59,10 @@ fn a_question_is_checked_without_google_and_without_credentials() {
     }
     for (arguments, word) in [
         (json!({"dimensions": ["keyword"]}), "searchAppearance"),
-        (json!({"dimensions": "query"}), "sequence"),
+        (json!({"dimensions": 5}), "list"),
         (json!({"dimensions": ["hour"], "data_state": "final"}), "hourly_all"),
         (json!({"start_date": "soon"}), "start_date"),
-        (json!({"dimension": ["query"]}), "unknown field"),
+        (json!({"dimension": ["query"]}), "Unknown argument"),
         (json!({"order_by": [{"field": "visits"}]}), "Order by one of"),
     ] {
         let answer = validate(&mut gsc, &arguments);
