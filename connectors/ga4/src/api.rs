@@ -21,7 +21,7 @@ use crate::report::check_kind;
 /// The one scope that every read needs.
 pub(crate) const SCOPES: &[&str] = &["https://www.googleapis.com/auth/analytics.readonly"];
 /// Data API requests of this process that may be open for a property at a time; Google allows ten.
-const OPEN_REQUESTS: usize = 4;
+pub(crate) const OPEN_REQUESTS: usize = 4;
 /// Names of fields change rarely; a new custom dimension should still show up the same day.
 const FIELDS_TTL: Duration = Duration::from_secs(3600);
 /// A property's time zone hardly ever changes.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use acp_core::{Error, Result};
+use acp_core::{Cell, Error, Result};
 use acp_protocol::result::{ColumnRole, ColumnType, Header};
 
 use crate::api::{FieldMetadata, Metadata};
@@ -392,6 +392,12 @@ const ADDITIVE: &[&str] = &[
 pub(crate) fn is_additive(metric: &str) -> bool {
     let prefixes = ["keyEvents:", "customEvent:", "countCustomEvent:"];
     ADDITIVE.contains(&metric) || prefixes.iter().any(|prefix| metric.starts_with(prefix))
+}
+
+/// What a report without a row means: nothing was counted, and nothing has no rate.
+pub(crate) fn nothing(metric: &str) -> Cell<'static> {
+    let counts = is_additive(metric) || metric.ends_with("Users") || matches!(metric, "sessions" | "engagedSessions");
+    if counts { Cell::Integer(0) } else { Cell::Null }
 }
 
 /// A name without what spellings differ in.

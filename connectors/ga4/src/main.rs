@@ -6,6 +6,7 @@ mod blocks;
 mod connector;
 mod fields;
 mod filters;
+mod held;
 mod question;
 mod report;
 mod resources;

@@ -13,3 +13,4 @@ mod realtime;
 mod report;
 mod secrets;
 mod tools;
+mod wide;

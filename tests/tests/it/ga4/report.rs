@@ -31,7 +31,7 @@ fn default_dates_are_whole_days_of_the_propertys_own_calendar() {
             continue;
         }
         let answer =
-            ga4.report(&json!({"resource_id": property["id"], "metrics": ["sessions"], "dimensions": ["date"]})).ok();
+            ga4.report(&json!({"resource_id": property["id"], "metrics": ["sessions"], "dimensions": ["date"], "split": "never"})).ok();
         let (start, end) = (day_of(property, 28), day_of(property, 1));
         assert_eq!(answer.info()["arguments"]["start_date"], start, "{property}");
         assert_eq!(answer.info()["arguments"]["end_date"], end, "{property}");
@@ -682,7 +682,8 @@ fn each_peculiarity_of_a_property_is_one_warning() {
         ("sampled", json!(["sessions"]), json!(["deviceCategory"]), "41.3 %"),
         ("high_cardinality", json!(["screenPageViews"]), json!(["pagePath"]), "(other)"),
     ] {
-        let arguments = json!({"resource_id": google.id(kind), "metrics": metrics, "dimensions": dimensions});
+        let arguments =
+            json!({"resource_id": google.id(kind), "metrics": metrics, "dimensions": dimensions, "split": "never"});
         let answer = ga4.report(&arguments).ok();
         let warnings = answer.warnings();
         assert!(warnings.len() == 1 && warnings[0].contains(needle), "{arguments}: {warnings:?}");
@@ -700,7 +701,7 @@ fn each_peculiarity_of_a_property_is_one_warning() {
         assert_eq!(ga4.report(&arguments).ok().warnings(), Vec::<String>::new(), "{arguments}");
     }
     // "(other)" stays a value of its own.
-    let arguments = json!({"resource_id": google.id("high_cardinality"), "metrics": ["screenPageViews"], "dimensions": ["pagePath"]});
+    let arguments = json!({"resource_id": google.id("high_cardinality"), "metrics": ["screenPageViews"], "dimensions": ["pagePath"], "split": "never"});
     let answer = ga4.report(&arguments).ok();
     assert!(answer.column("pagePath").contains(&json!("(other)")));
     assert_eq!(
