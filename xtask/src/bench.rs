@@ -4,6 +4,7 @@
 //! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. Numbers depend on the
 //! machine, so nothing here is a test.
 
+mod ahead;
 mod client;
 mod process;
 
@@ -70,7 +71,7 @@ fn build() -> Result<PathBuf> {
 
 async fn measure(release: &Path, rows: u64) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let sandbox = process::Sandbox::start(&release.join("google-sandbox"), folder.path())?;
+    let sandbox = process::Sandbox::start(release, folder.path(), Duration::ZERO)?;
     let bulk = sandbox.facts().await?["analytics"]["bulk"].clone();
     println!("GA4 report of {} rows, pages of 250,000, plain HTTP on this machine\n", thousands(rows));
 
@@ -110,6 +111,7 @@ async fn measure(release: &Path, rows: u64) -> Result<()> {
     }
     verdicts.push(verdict("peak memory at 1,000,000 rows, MiB", peaks[2], "under", 96.0));
     verdicts.push(verdict("peak memory at 2,000,000 rows against 1,000,000", peaks[3] / peaks[2], "at most", 1.05));
+    verdicts.push(ahead::measure(release).await?);
     verdicts.extend(start(release, &sandbox).await?);
     println!();
     verdicts.iter().for_each(|(line, _)| println!("{line}"));
