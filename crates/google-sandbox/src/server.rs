@@ -218,8 +218,7 @@ async fn handle(
             ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
     };
-    let bearer = read.as_ref().ok().and_then(|request| request.bearer.as_deref());
-    let fate = Fate::of(shared, &method, &path, bearer);
+    let fate = Fate::of(shared, &method, &path, read.as_ref().ok());
     if fate.reset {
         log(0);
         reset.store(true, Ordering::SeqCst);
@@ -247,16 +246,16 @@ struct Fate {
 }
 
 impl Fate {
-    fn of(shared: &Shared, method: &str, path: &str, bearer: Option<&str>) -> Self {
+    fn of(shared: &Shared, method: &str, path: &str, request: Option<&ApiRequest>) -> Self {
         let mut fate = Self { wait: shared.latency, reset: false, replacement: None, body: BodyFaults::default() };
-        for action in shared.faults.hit(method, path) {
+        for action in shared.faults.hit(method, path, request.map_or(&[], |request| &request.body)) {
             match action {
                 FaultAction::Delay(ms) => fate.wait += Duration::from_millis(ms),
                 FaultAction::CutAfterBytes(bytes) => fate.body.cut_after = Some(bytes),
                 FaultAction::Drip(ms) => fate.body.drip = Some(Duration::from_millis(ms)),
                 FaultAction::Reset => fate.reset = true,
                 FaultAction::ExpireToken => {
-                    if let Some(token) = bearer {
+                    if let Some(token) = request.and_then(|request| request.bearer.as_deref()) {
                         shared.identities.revoke(token);
                     }
                     fate.replacement = Some(GoogleError::invalid_credentials().answer());

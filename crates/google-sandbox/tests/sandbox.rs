@@ -645,6 +645,7 @@ async fn every_kind_of_fault() {
         path: regex::Regex::new("runReport").unwrap(),
         nth: 1,
         times: 1000,
+        body: None,
         action: FaultAction::Reset,
     });
     bench.sandbox.faults().clear();

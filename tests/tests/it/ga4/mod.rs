@@ -4,6 +4,4 @@ mod bad_input;
 mod bench;
 mod concurrency;
 mod faults;
-mod raw;
 mod report;
-mod secrets;
