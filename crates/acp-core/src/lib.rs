@@ -42,6 +42,7 @@ mod tables;
 mod tool;
 
 pub use access::{Access, AccessMode, Operation};
+pub use arguments::repaired;
 pub use call::Call;
 pub use cell::Cell;
 pub use check::{Fault, Steps};
@@ -49,7 +50,7 @@ pub use cli::run;
 #[cfg(feature = "any-server")]
 pub use cli::run_server;
 pub use clock::Clock;
-pub use connector::{About, Builder, Connector, Resource, Source};
+pub use connector::{About, BlockData, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};
 pub use dates::DateWindow;
 pub use error::{Error, Result};

@@ -195,7 +195,7 @@ pub(crate) static GSC: Source = Source {
     },
     dateless: || json!({"dimensions": ["query"], "start_date": "40daysAgo", "end_date": "30daysAgo"}),
     path: "/searchAnalytics/query",
-    body: r#""dimensions":\["query"\]"#,
+    body: r#""dimensions":\[("date",)?"query"\]"#,
     // The rows, the empty page that ends them, and the totals, which are asked for beside the rows.
     usual: 3,
     beside: 1,
