@@ -244,3 +244,22 @@ fn more_than_may_be_held_is_an_error() {
     assert!(gsc.files("tmp").is_empty());
     gsc.end_well();
 }
+
+/// Pages that never end, each with something new: a bound ends them, for a window and for a day.
+#[test]
+fn new_rows_for_ever_end() {
+    let sandbox = Google::start();
+    let google = wide(&sandbox, 1, 10);
+    let mut gsc = GSC.start(&sandbox, &[("ACP_GOOGLE_SANDBOX", &google.url)]);
+    let meta = json!({"credentials": raw::credentials(&sandbox)});
+    // A day has two full pages of rows as a rule, a window of all months about a thousand.
+    for (walk, most) in [("never", 2_001), ("always", 2_001 + 3 * 21)] {
+        let asked =
+            json!({"dimensions": ["query"], "walk_days": walk, "start_date": "40daysAgo", "end_date": "30daysAgo"});
+        let id = gsc.begin_call("search_analytics", &asked, &meta);
+        let message = gsc.answer(id, "search_analytics", &asked).refused(-32018);
+        assert!(message.contains("does not end"), "{walk}: {message}");
+        assert!(google.asked() <= most, "{walk}: {} requests", google.asked());
+    }
+    gsc.end_well();
+}
