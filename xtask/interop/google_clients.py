@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 
 from google.analytics.admin_v1beta import AnalyticsAdminServiceClient
 from google.analytics.data_v1beta import BetaAnalyticsDataClient
-from google.analytics.data_v1beta.types import MetricType, RunReportRequest
+from google.analytics.data_v1beta.types import MetricType, RunRealtimeReportRequest, RunReportRequest
 from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build
 
@@ -293,6 +293,22 @@ def analytics(google, facts, ga4):
                order_bys=[{"dimension": {"dimension_name": "customEvent:item_id"}}]),
     ]
     yield f"run_report has the rows and totals of google-analytics-data: {len(counts)} reports, {sum(counts)} rows"
+
+    live = data.run_realtime_report(RunRealtimeReportRequest(
+        property=f"properties/{main['id']}", dimensions=[{"name": "country"}], metrics=[{"name": "activeUsers"}]))
+    _, rows = ga4.call("run_realtime_report", resource_id=main["id"], dimensions=["country"], metrics=["activeUsers"])
+    equal("realtime", {row["country"]: row["activeUsers"] for row in rows},
+          {row.dimension_values[0].value: int(row.metric_values[0].value) for row in live.rows})
+    yield f"run_realtime_report has the rows of google-analytics-data: {len(rows)}"
+
+    # What has no single question of Google's beside it.
+    pages = [{"name": "products", "pattern": "^/products/"}]
+    for mode, metrics in (("rows", ["screenPageViews"]), ("exact", ["totalUsers"])):
+        ga4.call("run_report_by_regex_cluster", resource_id=main["id"], dimension="pagePath", clusters=pages,
+                 metrics=metrics, mode=mode)
+    ga4.call("compare_conversion_models", resource_id=main["id"])
+    ga4.call("run_funnel_report", resource_id=main["id"], steps=[{"event": "first_visit"}, {"event": "purchase"}])
+    ga4.call("validate_report", resource_id=main["id"], arguments={"metrics": ["sessions"], "dimensions": ["country"]})
 
     theirs = [entry.property.split("/")[1] for account in admin.list_account_summaries()
               for entry in account.property_summaries]

@@ -2,7 +2,8 @@
 
     google_contract.py URL
 
-The descriptions (discovery documents) come with google-api-python-client. Answers must be what they describe, whoever asked;
+The descriptions (discovery documents) come with google-api-python-client; the one of analyticsdata.v1alpha there is years older
+than the methods in use, so that API's messages are those of google-analytics-data. Answers must be what they describe, whoever asked;
 requests only where a connector of ours sent them, since Google's own clients take liberties of their own, such as numbers for
 enumerations. Where this check is looser than a description, a comment says why. Each line that is printed was checked.
 """
@@ -17,9 +18,11 @@ from urllib.request import urlopen
 
 import fastjsonschema
 import googleapiclient
+from google.analytics import data_v1alpha
+from google.protobuf import json_format
 
 DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
-# Every one of these must have been used. Methods are told apart by their paths, which begin with the version.
+# Every one of these must have been used. Methods are told apart by their paths.
 APIS = ["searchconsole.v1", "analyticsdata.v1beta", "analyticsadmin.v1beta", "analyticsadmin.v1alpha"]
 
 # Bodies in requests: fields without which Google answers 400. The documents name none.
@@ -145,10 +148,46 @@ class Api:
                 problem(f"the parameter {name} is missing")
 
 
+class AlphaData:
+    """Methods of analyticsdata.v1alpha, whose bodies must fit the messages that Google generates for its client."""
+
+    name = "analyticsdata.v1alpha"
+    METHODS = {
+        ("POST", "runReport"): (data_v1alpha.RunReportRequest, data_v1alpha.RunReportResponse),
+        ("POST", "runFunnelReport"): (data_v1alpha.RunFunnelReportRequest, data_v1alpha.RunFunnelReportResponse),
+        ("GET", "metadata"): (None, data_v1alpha.Metadata),
+    }
+
+    def method_of(self, method, path):
+        found = re.fullmatch(r"/v1alpha/properties/(?P<property>[^/:]+)[:/](?P<name>\w+)", path)
+        messages = self.METHODS.get((method, found["name"])) if found else None
+        if not messages:
+            return None, {}
+        request, response = messages
+        described = {"id": f"analyticsdata.properties.{found['name']}", "response": response}
+        if request:
+            described["request"] = request
+        return described, {"property": found["property"]}
+
+    def check_query(self, described, query, problem):
+        if query:
+            problem("parameters, although there are none")
+
+    def check_body(self, described, request, body, problem):
+        if described is None or body is None:
+            if (described is None) != (body is None):
+                problem("a body that should not be there" if described is None else "no body")
+            return
+        try:
+            json_format.ParseDict(body, described.pb()())
+        except json_format.ParseError as error:
+            problem(str(error)[:300])
+
+
 def main():
     with urlopen(f"{sys.argv[1]}/__sandbox/exchanges") as answer:
         exchanges = json.load(answer)["exchanges"]
-    apis = [Api(name) for name in APIS]
+    apis = [AlphaData(), *(Api(name) for name in APIS)]
     problems, requests, answers = Counter(), Counter(), Counter()
     for exchange in exchanges:
         method, path = exchange["method"], exchange["path"]
@@ -176,7 +215,7 @@ def main():
             answers[api.name, described["id"]] += 1
     for what, times in problems.items():
         print(f"{times} times: {what}", file=sys.stderr)
-    for name in APIS:
+    for name in [api.name for api in apis]:
         methods = sorted({method for api, method in requests if api == name})
         sent = sum(times for (api, _), times in requests.items() if api == name)
         answered = sum(times for (api, _), times in answers.items() if api == name)

@@ -118,16 +118,6 @@ impl InputSchema {
     }
 }
 
-/// The arguments as a tool of this struct gets them: checked and repaired as in a call. For tools that judge the arguments of
-/// another one.
-///
-/// # Errors
-/// What a call with them would be refused with.
-pub fn repaired<T: JsonSchema>(arguments: JsonObject) -> Result<JsonObject> {
-    let schema = InputSchema::of::<T>();
-    schema.check(schema.rename(arguments)?)
-}
-
 fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     for mark in name.chars() {

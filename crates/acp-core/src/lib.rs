@@ -42,7 +42,6 @@ mod tables;
 mod tool;
 
 pub use access::{Access, AccessMode, Operation};
-pub use arguments::repaired;
 pub use call::Call;
 pub use cell::Cell;
 pub use check::{Fault, Steps};
@@ -57,4 +56,4 @@ pub use error::{Error, Result};
 pub use host_tables::{HostRow, HostTable};
 pub use table::{ObjectTable, TableWriter};
 pub use tables::{NamedTable, Tables};
-pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};
+pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec, read_arguments, repaired_arguments};

@@ -1,6 +1,6 @@
 //! `validate_query`: whether Google can answer a question, and what it will count, without asking Google.
 
-use acp_core::{Call, DateWindow, Hints, Info, Result, Tool, ToolSpec, repaired};
+use acp_core::{Call, DateWindow, Hints, Info, Result, Tool, ToolSpec, read_arguments, repaired_arguments};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,18 +36,11 @@ impl Tool for ValidateQuery {
     async fn run(mut self, _: &SearchConsole, call: &Call) -> Result<Info> {
         // The rules are the same for every property.
         self.arguments.shift_remove("resource_id");
-        let refused = |problem: String| Ok(Info(json!({"valid": false, "problems": [problem]})));
-        let arguments = match repaired::<SearchAnalytics>(self.arguments.clone()) {
-            Ok(arguments) => arguments,
-            Err(error) => return refused(error.message().to_owned()),
-        };
-        let repairs = repairs(&self.arguments, &arguments);
-        let mut question: SearchAnalytics = match serde_json::from_value(Value::Object(arguments)) {
-            Ok(question) => question,
-            Err(error) => {
-                let error = acp_google::clean(&error.to_string(), 300);
-                return refused(format!("The arguments can't be read: {error}."));
-            }
+        let read = repaired_arguments::<SearchAnalytics>(self.arguments.clone())
+            .and_then(|repaired| Ok((repairs(&self.arguments, &repaired), read_arguments(repaired)?)));
+        let (repairs, mut question): (Vec<String>, SearchAnalytics) = match read {
+            Ok(read) => read,
+            Err(problem) => return Ok(Info(json!({"valid": false, "problems": [problem.message()]}))),
         };
         let hourly = question.dimensions.contains(&Dimension::Hour);
         let usual_state = if hourly { DataState::HourlyAll } else { DataState::Final };
