@@ -8,7 +8,7 @@ use acp_host::launch::Server;
 use acp_protocol::session::{CallMeta, ConfigureParams};
 use serde_json::{Value, json};
 
-use super::{ROWS_PER_DAY, connector, process, verdict};
+use super::{ROWS_PER_DAY, Verdict, connector, process, verdict};
 use crate::Result;
 
 /// What each request waits for.
@@ -18,11 +18,11 @@ const PAGES: u64 = 4;
 const PAGE_DAYS: u64 = 250_000 / ROWS_PER_DAY;
 
 /// Measures both with one connector, which has its token and the property's fields already.
-pub(super) async fn measure(release: &Path) -> Result<(String, bool)> {
+pub(super) async fn measure(release: &Path) -> Result<Verdict> {
     let folder = tempfile::tempdir()?;
     let sandbox = process::Sandbox::start(release, folder.path(), LATENCY)?;
     let bulk = sandbox.facts().await?["analytics"]["bulk"].clone();
-    let server = connector(release, &sandbox, folder.path())?;
+    let server = connector(release, &sandbox, "ga4", folder.path())?;
     server.client().initialize().await?;
     report(&server, &sandbox, &bulk, 1, 1).await?;
     let whole = report(&server, &sandbox, &bulk, PAGES * PAGE_DAYS, 1).await?;
@@ -33,7 +33,7 @@ pub(super) async fn measure(release: &Path) -> Result<(String, bool)> {
     server.close().await?;
     let (whole, pages) = (whole.as_secs_f64(), pages.as_secs_f64());
     println!("\n{PAGES} pages with {LATENCY:?} of latency each: {whole:.1} s together, {pages:.1} s one after another");
-    Ok(verdict("time of pages fetched ahead against one after another", whole / pages, "at most", 0.7))
+    Ok(verdict("ga4: time of pages fetched ahead against one after another", whole / pages, "at most", 0.7))
 }
 
 /// The time that the report of some days takes, from the first day ago to the last.

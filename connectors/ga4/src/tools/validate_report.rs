@@ -50,13 +50,13 @@ impl Tool for ValidateReport {
         if let Some(range) = ranges.iter().flatten().next().filter(|_| findings.problems.is_empty()) {
             for metrics in report.chunks() {
                 let request = report.request(metrics, range.window)?;
-                let question = json!({
+                let question = without_nulls(json!({
                     "dimensions": request.dimensions,
                     "metrics": request.metrics,
                     "dimensionFilter": request.dimension_filter,
                     "metricFilter": request.metric_filter,
                     "compatibilityFilter": "INCOMPATIBLE",
-                });
+                }));
                 let answer: Result<Value, _> = property.ask("v1beta", "checkCompatibility", &question).await;
                 findings.keep(only_arguments(answer.map_err(|failure| failure.into_acp(&property.context)))?);
                 asked += 1;
