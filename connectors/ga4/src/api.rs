@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_core::{Call, Identity, Result};
-use acp_google::{Context, Failure, Google, Rows, Session};
+use acp_core::{Call, Clock, Identity, Result};
+use acp_google::{Context, Failure, Google, Rows, ServerErrors, Session};
 use jiff::tz::TimeZone;
 use moka::future::Cache;
 use serde::de::DeserializeOwned;
@@ -16,12 +16,15 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::fields::Fields;
+use crate::quota::{Breakers, Kind};
 use crate::report::check_kind;
 
 /// The one scope that every read needs.
 pub(crate) const SCOPES: &[&str] = &["https://www.googleapis.com/auth/analytics.readonly"];
 /// Data API requests of this process that may be open for a property at a time; Google allows ten.
 pub(crate) const OPEN_REQUESTS: usize = 4;
+/// Server errors that a call may meet before it gives up; ten in an hour lock a property.
+const SERVER_ERRORS: u32 = 2;
 /// Names of fields change rarely; a new custom dimension should still show up the same day.
 const FIELDS_TTL: Duration = Duration::from_secs(3600);
 /// A property's time zone hardly ever changes.
@@ -36,6 +39,15 @@ pub(crate) struct Ga4 {
     fields: Cache<(Identity, String), Arc<Fields>>,
     zones: Cache<(Identity, String), TimeZone>,
     open: Mutex<HashMap<String, Arc<Semaphore>>>,
+    lines: Mutex<HashMap<(Identity, String), Line>>,
+}
+
+/// What is remembered of the requests for a property in the name of one credential.
+#[derive(Debug)]
+struct Line {
+    breakers: Arc<Breakers>,
+    /// Those of the calls that run now: blocks of one autocontext, too, are not to meet two each.
+    server_errors: ServerErrors,
 }
 
 /// One property, asked in the name of one credential.
@@ -43,9 +55,13 @@ pub(crate) struct Ga4 {
 pub(crate) struct Property {
     pub(crate) id: String,
     pub(crate) session: Session,
+    /// The session for the Data API, which has a bound on server errors.
+    pub(crate) data: Session,
     pub(crate) context: Context,
     /// Bounds the requests that are open for the property.
     pub(crate) open: Arc<Semaphore>,
+    breakers: Arc<Breakers>,
+    clock: Clock,
     identity: Identity,
 }
 
@@ -56,6 +72,7 @@ impl Ga4 {
             fields: Cache::builder().max_capacity(500).time_to_live(FIELDS_TTL).build(),
             zones: Cache::builder().max_capacity(5_000).time_to_live(ZONE_TTL).build(),
             open: Mutex::default(),
+            lines: Mutex::default(),
         }
     }
 
@@ -71,7 +88,29 @@ impl Ga4 {
         let context = session
             .context(format!("GA4 property {id}"))
             .grant("Give it the Viewer role in Admin > Property access management of Google Analytics (not in Google Cloud), or choose another property: autocontext without arguments lists them.");
-        Ok(Property { open: self.open_requests(&id), identity: call.identity(), id, session, context })
+        let (breakers, server_errors) = self.line(call.identity(), &id);
+        Ok(Property {
+            open: self.open_requests(&id),
+            breakers,
+            clock: call.clock(),
+            identity: call.identity(),
+            id,
+            data: session.clone().counting(server_errors),
+            session,
+            context,
+        })
+    }
+
+    fn line(&self, identity: Identity, property: &str) -> (Arc<Breakers>, ServerErrors) {
+        let mut lines = self.lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let idle = |line: &Line| Arc::strong_count(&line.breakers) == 1;
+        lines.retain(|_, line| !idle(line) || !line.breakers.are_closed());
+        let new = || Line { breakers: Arc::default(), server_errors: ServerErrors::at_most(SERVER_ERRORS) };
+        let line = lines.entry((identity, property.to_owned())).or_insert_with(new);
+        if idle(line) {
+            line.server_errors = ServerErrors::at_most(SERVER_ERRORS);
+        }
+        (line.breakers.clone(), line.server_errors.clone())
     }
 
     fn open_requests(&self, property: &str) -> Arc<Semaphore> {
@@ -94,8 +133,7 @@ impl Ga4 {
         let key = (property.identity.clone(), property.id.clone());
         let read = async {
             let url = format!("{}/metadata", property.data_url());
-            let _permit = property.open.acquire().await;
-            let metadata: Metadata = property.session.get(&url).await?;
+            let metadata: Metadata = property.guarded(Kind::Core, property.data.get(&url)).await?;
             if metadata.dimensions.is_empty() || metadata.metrics.is_empty() {
                 return Err(not_what_was_asked("the fields of the property"));
             }
@@ -175,14 +213,15 @@ impl Property {
         method: &str,
         request: &impl Serialize,
     ) -> Result<T, Failure> {
-        let _permit = self.open.acquire().await;
-        self.session.post(&format!("{}:{method}", self.data_url_of(version)), request).await
+        let kind = if method == "runFunnelReport" { Kind::Funnel } else { Kind::Core };
+        let url = format!("{}:{method}", self.data_url_of(version));
+        self.guarded(kind, self.data.post(&url, request)).await
     }
 
     /// A realtime report, whose rows come with it.
     pub(crate) async fn realtime(&self, request: &ReportRequest) -> Result<Rows, Failure> {
-        let _permit = self.open.acquire().await;
-        self.session.post_rows(&format!("{}:runRealtimeReport", self.data_url()), request, "rows").await
+        let url = format!("{}:runRealtimeReport", self.data_url());
+        self.guarded(Kind::Realtime, self.data.post_rows(&url, request, "rows")).await
     }
 
     /// The key events that count as conversions in Google Ads; none where Google does not offer reports of them.
@@ -192,9 +231,27 @@ impl Property {
         struct Answer {
             conversions: Vec<Conversion>,
         }
-        let _permit = self.open.acquire().await;
-        let answer: Answer = self.session.get(&format!("{}/metadata", self.data_url_of("v1alpha"))).await?;
+        let url = format!("{}/metadata", self.data_url_of("v1alpha"));
+        let answer: Answer = self.guarded(Kind::Core, self.data.get(&url)).await?;
         Ok(answer.conversions)
+    }
+
+    /// Sends a request of the Data API in its turn, if no quota is known to be used up.
+    async fn guarded<T>(&self, kind: Kind, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let _permit = self.open.acquire().await;
+        self.admitted(kind, request).await
+    }
+
+    /// The same for a request that has its turn already.
+    pub(crate) async fn admitted<T>(
+        &self,
+        kind: Kind,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.breakers.admit(kind, self.clock.now())?;
+        let outcome = request.await;
+        self.breakers.note(kind, &outcome, self.clock.now());
+        outcome
     }
 
     async fn zone_of_a_report(&self) -> Result<String, Failure> {

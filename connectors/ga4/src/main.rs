@@ -8,6 +8,7 @@ mod fields;
 mod filters;
 mod held;
 mod question;
+mod quota;
 mod report;
 mod resources;
 mod tools;

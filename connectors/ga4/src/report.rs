@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::api::{ColumnHeader, Property, ReportEnd, ReportRequest};
+use crate::quota::Kind;
 
 /// The most rows Google gives at a time. Smaller pages would be charged quota each.
 pub(crate) const PAGE_ROWS: u64 = 250_000;
@@ -282,7 +283,8 @@ async fn download(
     let _open = property.open.acquire().await;
     let _ = begin.send(());
     let room = Arc::new(Semaphore::new(PAGE_BUFFER));
-    let mut body = property.session.post_stream(&format!("{}:runReport", property.data_url()), request).await?;
+    let url = format!("{}:runReport", property.data_url());
+    let mut body = property.admitted(Kind::Core, property.data.post_stream(&url, request)).await?;
     while let Some(bytes) = body.chunk().await? {
         let taken = u32::try_from(bytes.len().min(PAGE_BUFFER)).unwrap_or(u32::MAX);
         let Ok(room) = room.clone().acquire_many_owned(taken).await else { return Ok(()) };

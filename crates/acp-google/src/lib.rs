@@ -37,7 +37,7 @@ mod schema;
 mod token;
 
 pub use check::{Api, check};
-pub use client::{Body, Rows, Session, parse};
+pub use client::{Body, Rows, ServerErrors, Session, parse};
 pub use clusters::Cluster;
 pub use credentials::GoogleCredentials;
 pub use endpoints::{Endpoints, SANDBOX_VARIABLE, path_segment};
