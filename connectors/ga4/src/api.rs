@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use acp_core::{Call, Clock, Identity, Result};
 use acp_google::{Context, Failure, Google, Rows, ServerErrors, Session};
+use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use moka::future::Cache;
 use serde::de::DeserializeOwned;
@@ -37,9 +39,17 @@ const LIST_PAGES: usize = 100;
 pub(crate) struct Ga4 {
     google: Google,
     fields: Cache<(Identity, String), Arc<Fields>>,
-    zones: Cache<(Identity, String), TimeZone>,
+    calendars: Cache<(Identity, String), Calendar>,
     open: Mutex<HashMap<String, Arc<Semaphore>>>,
     lines: Mutex<HashMap<(Identity, String), Line>>,
+}
+
+/// The days of a property.
+#[derive(Clone, Debug)]
+pub(crate) struct Calendar {
+    pub(crate) zone: TimeZone,
+    /// The day on which it was made, if the Admin API tells.
+    pub(crate) created: Option<Date>,
 }
 
 /// What is remembered of the requests for a property in the name of one credential.
@@ -70,7 +80,7 @@ impl Ga4 {
         Self {
             google,
             fields: Cache::builder().max_capacity(500).time_to_live(FIELDS_TTL).build(),
-            zones: Cache::builder().max_capacity(5_000).time_to_live(ZONE_TTL).build(),
+            calendars: Cache::builder().max_capacity(5_000).time_to_live(ZONE_TTL).build(),
             open: Mutex::default(),
             lines: Mutex::default(),
         }
@@ -143,16 +153,25 @@ impl Ga4 {
         fields.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
     }
 
-    /// The property's time zone, in which relative dates are meant. The Admin API tells it without cost; where that
-    /// API is not enabled, the smallest possible report does.
+    /// The property's time zone, in which relative dates are meant.
     pub(crate) async fn time_zone(&self, property: &Property) -> Result<TimeZone> {
+        Ok(self.calendar(property).await?.zone)
+    }
+
+    /// The days of a property. The Admin API tells them without cost; where that API is not enabled, the smallest possible report
+    /// tells the zone.
+    pub(crate) async fn calendar(&self, property: &Property) -> Result<Calendar> {
         let key = (property.identity.clone(), property.id.clone());
         let read = async {
             let known = |name: &str| TimeZone::get(name).ok();
-            if let Some(zone) = property.settings().await.ok().and_then(|settings| known(&settings.time_zone)) {
-                return Ok(zone);
+            if let Ok(settings) = property.settings().await
+                && let Some(zone) = known(&settings.time_zone)
+            {
+                let created: Option<Timestamp> = settings.create_time.parse().ok();
+                return Ok(Calendar { created: created.map(|time| zone.to_datetime(time).date()), zone });
             }
-            known(&property.zone_of_a_report().await?).ok_or_else(|| {
+            let zone = known(&property.zone_of_a_report().await?);
+            zone.map(|zone| Calendar { zone, created: None }).ok_or_else(|| {
                 acp_core::Error::upstream(
                     "The property's time zone is not known to this version, so relative dates can't be resolved. Give start_date and \
                      end_date as YYYY-MM-DD.",
@@ -160,8 +179,8 @@ impl Ga4 {
                 .into()
             })
         };
-        let zone = self.zones.try_get_with(key, read).await;
-        zone.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
+        let calendar = self.calendars.try_get_with(key, read).await;
+        calendar.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
     }
 }
 
@@ -191,6 +210,19 @@ impl Property {
     /// A settings object below the property, as it comes.
     pub(crate) async fn setting(&self, version: &str, name: &str) -> Result<Value, Failure> {
         self.session.get(&self.admin_url(version, &format!("/{name}"))).await
+    }
+
+    /// Months for which the property keeps the data of single events; none where the Admin API does not tell.
+    pub(crate) async fn retention_months(&self) -> Option<i32> {
+        let settings = self.setting("v1beta", "dataRetentionSettings").await.ok()?;
+        Some(match settings.get("eventDataRetention")?.as_str()? {
+            "TWO_MONTHS" => 2,
+            "FOURTEEN_MONTHS" => 14,
+            "TWENTY_SIX_MONTHS" => 26,
+            "THIRTY_EIGHT_MONTHS" => 38,
+            "FIFTY_MONTHS" => 50,
+            _ => return None,
+        })
     }
 
     /// All entries of a list below the property.

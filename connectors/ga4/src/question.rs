@@ -257,6 +257,42 @@ pub(crate) fn warn_gap(control: &ControlSum, end: &ReportEnd, range: Option<&str
     }
 }
 
+/// Days of the youngest data that may be gone: Google keeps single events for two months at least.
+const KEPT_DAYS: i64 = 60;
+
+/// Says that a range begins before the property has data. Only old ranges are worth the question, and what the Admin API does not
+/// tell is not said.
+pub(crate) async fn warn_age(ga4: &Ga4, property: &Property, window: DateWindow, call: &Call) {
+    let old = call.today().checked_sub(jiff::Span::new().days(KEPT_DAYS)).is_ok_and(|day| window.start < day);
+    if !old {
+        return;
+    }
+    let Ok(calendar) = ga4.calendar(property).await else { return };
+    if let Some(created) = calendar.created.filter(|created| window.start < *created) {
+        call.warn(format!(
+            "The range begins on {}, but the property was made on {created}: there is nothing before.",
+            window.start
+        ));
+        return;
+    }
+    let Some(months) = property.retention_months().await else { return };
+    let today = call.clock().today(&calendar.zone);
+    if let Some(kept) = today.checked_sub(jiff::Span::new().months(months)).ok().filter(|kept| window.start < *kept) {
+        call.warn(format!(
+            "The range begins on {}, but the property keeps single events for {months} months, since {kept}: what Google has not added up \
+             in advance may be missing before.",
+            window.start
+        ));
+    }
+}
+
+/// The first day whose figures may still change, if it is in a range: Google processes data for two days.
+pub(crate) fn moving_from(metadata: &ReportMetadata, window: DateWindow, call: &Call) -> Option<Date> {
+    let today = call.clock().today(&TimeZone::get(&metadata.time_zone).ok()?);
+    let first = today.checked_sub(jiff::Span::new().days(2)).ok()?;
+    (window.start <= today && window.end >= first).then(|| first.max(window.start))
+}
+
 /// Says that a limit cut a report of so many rows.
 pub(crate) fn warn_cut(limit: Option<u64>, rows: u64, call: &Call) {
     if let Some(limit) = limit.filter(|limit| *limit < rows) {

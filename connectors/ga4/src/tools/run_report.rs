@@ -128,6 +128,9 @@ impl Tool for RunReport {
         self.check_ranges(&ranges)?;
         call.set_arguments(&self);
         note_ranges(&ranges, call);
+        for range in &ranges {
+            question::warn_age(ga4, &property, range.window, call).await;
+        }
 
         let wide = Wide { report: &self, property: &property, fields: &fields, ranges: &ranges, call };
         if !self.is_plain() {
@@ -157,7 +160,7 @@ impl Tool for RunReport {
         }
         question::warn(&end.metadata, range.window, call);
         question::warn_cut(self.limit, end.row_count, call);
-        Ok(self.answer(table, &property, &end, &ranges, Map::new()))
+        Ok(self.answer(table, &property, &end, &ranges, Map::new(), call))
     }
 }
 
@@ -332,6 +335,7 @@ impl RunReport {
         end: &ReportEnd,
         ranges: &[Range],
         more: Map<String, Value>,
+        call: &Call,
     ) -> Extraction {
         let mut source = question::source(property, "analyticsdata.v1beta.runReport", &end.property_quota);
         source.insert("row_count".to_owned(), json!(end.row_count));
@@ -341,6 +345,10 @@ impl RunReport {
             "currency": end.metadata.currency_code,
         });
         more.into_iter().for_each(|(name, value)| extra[name] = value);
+        let moving = ranges.iter().filter_map(|range| question::moving_from(&end.metadata, range.window, call)).min();
+        if let Some(day) = moving {
+            extra["may_change_from"] = json!(day.to_string());
+        }
         let period = |range: &Range| format!("{} {} to {}", range.name, range.window.start, range.window.end);
         let compared = ranges.len() > 1;
         let parts = [
@@ -350,10 +358,11 @@ impl RunReport {
             question::shown_filters("dimension_filters", &self.dimension_filters),
             question::shown_filters("metric_filters", &self.metric_filters),
         ];
+        let moving = ("May still change", moving.map_or(String::new(), |day| format!("from {day} on")));
         let days: Vec<Date> = ranges.iter().flat_map(|range| [range.window.start, range.window.end]).collect();
         let titles: Vec<String> =
             ranges.iter().map(|range| format!("{}→{}", range.window.start, range.window.end)).collect();
-        Extraction::new(table, question::describe(property, &parts, &end.metadata))
+        Extraction::new(table, question::describe(property, &[&parts[..], &[moving]].concat(), &end.metadata))
             .title(format!("GA4 {} · {}", property.id, titles.join(" / ")))
             .dates(days)
             .extra(extra)

@@ -6,6 +6,7 @@ mod clusters;
 mod concurrency;
 mod faults;
 mod funnel;
+mod honesty;
 mod models;
 mod published;
 mod quota;

@@ -325,7 +325,7 @@ impl<'a> Wide<'a> {
         let first = gathered.wholes.first().cloned().unwrap_or_default();
         let quota = question::least_quota(gathered.wholes.iter().chain(&gathered.days));
         let end = ReportEnd { property_quota: quota, row_count: places.len() as u64, ..first };
-        Ok(report.answer(table, self.property, &end, ranges, more))
+        Ok(report.answer(table, self.property, &end, ranges, more, call))
     }
 
     /// Google's totals of each range; none for a range whose totals it did not send. Where the whole is an estimate from a sample and
