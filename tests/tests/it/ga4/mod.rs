@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bench;
+mod blocks;
 mod clusters;
 mod concurrency;
 mod faults;

@@ -800,7 +800,7 @@ fn more_properties_than_fit_on_a_page_can_be_searched() {
     assert!(listed["resources"].as_array().expect("resources").iter().all(|one| one["recent"] != true));
 }
 
-const BLOCKS: [&str; 12] = [
+const BLOCKS: [&str; 15] = [
     "property_settings",
     "key_events",
     "custom_dimensions",
@@ -813,6 +813,9 @@ const BLOCKS: [&str; 12] = [
     "top_events",
     "top_landing_pages",
     "content_groups",
+    "data_health",
+    "annotations",
+    "links",
 ];
 
 fn blocks(model: &Value) -> Vec<&str> {
