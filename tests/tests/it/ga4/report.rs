@@ -942,7 +942,7 @@ fn autocontext_comes_with_the_first_call_of_a_session() {
         .filter_map(|one| one["id"].as_str())
         .collect();
     assert_eq!(failed, ["key_events", "channel_groups"], "{model}");
-    assert!(answer.info()["warnings"].to_string().contains("2 of 12"), "{}", answer.info());
+    assert!(answer.info()["warnings"].to_string().contains("2 of 15"), "{}", answer.info());
     // A block with a part that failed came, and is not kept.
     assert!(block(&model, "property_settings")["attribution"]["error"].is_string(), "{model}");
     google.calm();
