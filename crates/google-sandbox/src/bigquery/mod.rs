@@ -1,0 +1,5 @@
+//! BigQuery.
+
+mod schema;
+mod sql;
+mod value;
