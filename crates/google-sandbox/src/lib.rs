@@ -85,7 +85,7 @@
 mod analytics_admin;
 mod analytics_data;
 mod answer;
-#[allow(dead_code, unused_imports, reason = "the HTTP part comes in a branch of its own")]
+#[allow(dead_code, unused_imports, clippy::type_complexity, reason = "the evaluator comes in a branch of its own")]
 mod bigquery;
 mod clock;
 mod events;
@@ -110,6 +110,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use bigquery::{LedgerJob, Switches as BigQuerySwitches};
 pub use faults::{Fault, FaultAction, Faults};
 pub use identities::{CredentialFiles, FULL_EMAIL, LIMITED_EMAIL, PERSON_EMAIL};
 pub use request_log::LoggedRequest;
@@ -158,16 +159,17 @@ pub async fn start(options: Options) -> io::Result<Sandbox> {
     let identities = identities::Identities::generate().await?;
     let world = world.await.map_err(io::Error::other)?;
     let files = identities.write_files(&options.dir, &url)?;
-    let search_console = search_console::SearchConsole::new(seed, world.log());
+    let search_console = Arc::new(search_console::SearchConsole::new(seed, world.log()));
     let shared = Arc::new(server::Shared {
         url,
         latency: options.latency,
         identities,
-        world,
+        world: Arc::new(world),
         faults: Faults::default(),
         log: Arc::default(),
         ledger: Arc::default(),
         search_console,
+        bigquery: bigquery::BigQuery::default(),
     });
     let (stop, stopped) = watch::channel(false);
     let accepting = tokio::spawn(server::accept(listener, Arc::clone(&shared), stopped));
@@ -212,7 +214,7 @@ impl Sandbox {
 
     /// What each identity has spent, as `GET /__sandbox/ledger` answers it.
     pub fn ledger(&self) -> serde_json::Value {
-        self.shared.ledger.to_json()
+        self.shared.ledger_json()
     }
 
     /// Leaves an identity this many Analytics tokens for the current hour on a property.
@@ -223,6 +225,11 @@ impl Sandbox {
     /// The switches of Search Console: its day, limits of a site, inspections that are left.
     pub fn search_console(&self) -> &SearchConsoleSwitches {
         &self.shared.search_console.switches
+    }
+
+    /// The switches of BigQuery, and every job with what it billed.
+    pub fn bigquery(&self) -> &BigQuerySwitches {
+        &self.shared.bigquery.switches
     }
 
     /// Closes the listener and every connection.
