@@ -38,6 +38,9 @@ use crate::{analytics_admin, analytics_data, bigquery, facts, token};
 /// The largest request body that is read.
 const MAX_BODY: usize = 8 * 1024 * 1024;
 
+/// The largest body of an upload to BigQuery.
+const MAX_UPLOAD: usize = 128 * 1024 * 1024;
+
 /// Smaller answers aren't worth compressing.
 const GZIP_FROM: usize = 1024;
 
@@ -393,7 +396,9 @@ async fn read(request: Request<Incoming>) -> io::Result<Result<ApiRequest, Googl
     let content_type = header("content-type").to_owned();
     let content_range = Some(header("content-range").to_owned()).filter(|range| !range.is_empty());
     let accepts_gzip = header("accept-encoding").contains("gzip");
-    let body = match Limited::new(body, MAX_BODY).collect().await {
+    let upload = head.uri.path().starts_with("/upload/") || head.uri.path().starts_with("/resumable/upload/");
+    let most = if upload { MAX_UPLOAD } else { MAX_BODY };
+    let body = match Limited::new(body, most).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
             return Ok(Err(GoogleError::too_large()));

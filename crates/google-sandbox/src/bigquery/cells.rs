@@ -178,7 +178,7 @@ mod tests {
         let micros = -19_954_383_398_377_106;
         assert_eq!(timestamp(micros, TimestampFormat::Float), "-1.9954383398377106E10");
         assert_eq!(timestamp(micros, TimestampFormat::Int64), "-19954383398377106");
-        assert_eq!(timestamp(micros, TimestampFormat::Iso8601), "1337-09-02T03:30:01.622894000000Z");
+        assert_eq!(timestamp(micros, TimestampFormat::Iso8601), "1337-09-02T11:43:21.622894000000Z");
         assert_eq!(timestamp(0, TimestampFormat::Float), "0.0");
     }
 

@@ -197,7 +197,7 @@ fn start(asked: &Asked<'_>, project: &str, job: &JobAsked, query: &QueryAsked) -
         }
         Err(failure) => {
             entry.bytes_processed = 0;
-            made.failure = Some(failure);
+            made.failure.get_or_insert(failure);
         }
     }
     made.ended = now_ms();
