@@ -9,7 +9,7 @@ use super::catalogue::{Catalogue, DEFAULT_LOCATION, Entry, Kind, Seen};
 use super::failure::Failure;
 use super::request::QueryAsked;
 use super::sql::{self, Prepared, Session, TableId};
-use super::switches::Estimate;
+use super::switches::{Estimate, Switches};
 use crate::clock::now_micros;
 use crate::identities::Identity;
 
@@ -37,6 +37,8 @@ pub(crate) struct Analysis {
     pub(crate) cacheable: bool,
     /// Whether one does.
     pub(crate) cached: bool,
+    /// Where data come from that are elsewhere: only while global queries are on.
+    pub(crate) remote: Vec<String>,
 }
 
 /// Whole MiB, at least ten of them; nothing for nothing.
@@ -56,9 +58,10 @@ impl Analysis {
         project: &str,
         location: Option<&str>,
         asked: &QueryAsked,
-        wanted: &Estimate,
+        switches: &Switches,
     ) -> Result<Self, Failure> {
-        let seen = Seen { catalogue, loaded, identity, location };
+        let global = switches.global_queries();
+        let seen = Seen { catalogue, loaded, identity, location: location.filter(|_| !global) };
         let default = asked.default_dataset.as_ref().map(|(default_project, dataset)| {
             (if default_project.is_empty() { project } else { default_project.as_str() }, dataset.as_str())
         });
@@ -70,10 +73,22 @@ impl Analysis {
             now: now_micros(),
         };
         let prepared = sql::prepare(&asked.sql, &session)?;
-        let location = match location {
-            Some(location) => location.to_owned(),
-            None => place(catalogue, &prepared, default)?,
+        let places = places(catalogue, &prepared);
+        let location = match (location, places.as_slice()) {
+            (Some(location), _) => location.to_owned(),
+            (None, [first, (id, _), ..]) if !global => {
+                return Err(Failure::not_found(format!(
+                    "Dataset {}:{} was not found in location {}",
+                    id.project, id.dataset, first.1
+                )));
+            }
+            (None, [first, ..]) => first.1.to_owned(),
+            (None, []) => {
+                let default = default.and_then(|(project, dataset)| catalogue.dataset(project, dataset));
+                default.map_or(DEFAULT_LOCATION, |dataset| dataset.location).to_owned()
+            }
         };
+        let remote = places.iter().filter(|place| place.1 != location).map(|place| place.1.to_owned()).collect();
         let mut analysis = Self {
             prepared,
             location,
@@ -85,10 +100,11 @@ impl Analysis {
             hides_bytes: false,
             cacheable: false,
             cached: false,
+            remote,
         };
         analysis.cacheable = analysis.prepared.deterministic && analysis.prepared.statement_type == "SELECT";
         analysis.weigh(&seen)?;
-        analysis.overrule(wanted);
+        analysis.overrule(&switches.estimate());
         Ok(analysis)
     }
 
@@ -188,28 +204,18 @@ pub(crate) fn policy_tag(id: &TableId, column: &str) -> Failure {
     ))
 }
 
-/// Where the data are; a job without data runs where its default data set is.
-fn place(catalogue: &Catalogue, prepared: &Prepared, default: Option<(&str, &str)>) -> Result<String, Failure> {
+/// Where the data of a statement are: each location once, with the first name that is there.
+fn places<'a>(catalogue: &'a Catalogue, prepared: &'a Prepared) -> Vec<(&'a TableId, &'a str)> {
     let tables = prepared.tables.iter().map(|table| &table.id);
-    let named = tables.chain(&prepared.views).chain(&prepared.routines);
-    let mut location: Option<&str> = None;
-    for id in named {
-        let Some(dataset) = catalogue.dataset(&id.project, &id.dataset) else {
-            continue;
-        };
-        match location {
-            None => location = Some(dataset.location),
-            Some(location) if location != dataset.location => {
-                return Err(Failure::not_found(format!(
-                    "Dataset {}:{} was not found in location {location}",
-                    id.project, id.dataset
-                )));
-            }
-            Some(_) => {}
+    let mut places: Vec<(&TableId, &str)> = Vec::new();
+    for id in tables.chain(&prepared.views).chain(&prepared.routines) {
+        if let Some(dataset) = catalogue.dataset(&id.project, &id.dataset)
+            && places.iter().all(|(_, location)| *location != dataset.location)
+        {
+            places.push((id, dataset.location));
         }
     }
-    let default = default.and_then(|(project, dataset)| catalogue.dataset(project, dataset));
-    Ok(location.or(default.map(|dataset| dataset.location)).unwrap_or(DEFAULT_LOCATION).to_owned())
+    places
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ fn start(asked: &Asked<'_>, project: &str, job: &JobAsked, query: &QueryAsked) -
         let loaded = lock(&asked.bigquery.loaded);
         let catalogue = asked.catalogue();
         let location = job.location.as_deref();
-        Analysis::new(&catalogue, &loaded, asked.identity, project, location, query, &switches.estimate())
+        Analysis::new(&catalogue, &loaded, asked.identity, project, location, query, switches)
     };
     if job.dry_run {
         let mut analysis = analysis?;
@@ -455,11 +455,18 @@ impl Job {
             query["totalBytesBilled"] = json!(analysis.billed.to_string());
         }
         analysis.references(&mut query);
+        if !analysis.remote.is_empty() {
+            statistics["globalQueryRemoteRegions"] = json!(analysis.remote);
+        }
         statistics["query"] = query;
     }
 
     fn entry_in_list(&self, asked: &Asked<'_>) -> Json {
         let mut entry = self.resource(asked, self.state());
+        if let Some(map) = entry.as_object_mut() {
+            map.remove("etag");
+            map.remove("selfLink");
+        }
         entry["state"] = entry["status"]["state"].clone();
         if let Some(error) = entry["status"].get("errorResult") {
             entry["errorResult"] = error.clone();
@@ -493,6 +500,9 @@ fn dry_run(asked: &Asked<'_>, project: &str, job: &JobAsked, analysis: &Analysis
         query["undeclaredQueryParameters"] = analysis.undeclared();
     }
     analysis.references(&mut query);
+    if !analysis.remote.is_empty() {
+        statistics["globalQueryRemoteRegions"] = json!(analysis.remote);
+    }
     statistics["query"] = query;
     let mut configuration = job.configuration.clone();
     configuration["jobType"] = json!("QUERY");

@@ -43,6 +43,7 @@ struct State {
     hidden_for: u64,
     unreachable: Vec<String>,
     errors_at_insert: bool,
+    global_queries: bool,
 }
 
 impl Default for State {
@@ -59,6 +60,7 @@ impl Default for State {
             hidden_for: 0,
             unreachable: Vec::new(),
             errors_at_insert: false,
+            global_queries: false,
         }
     }
 }
@@ -86,6 +88,8 @@ impl Switches {
     /// - `{"lost_inserts": {"times": 1, "hidden_for": 1}}`: the next insertions make a job and answer 503; then the same id is
     ///   409 `duplicate`, and the job isn't found for so many looks.
     /// - `{"unreachable": ["europe-west9"]}`: regions that `datasets.list` says it couldn't reach; their data sets are absent.
+    /// - `{"global_queries": true}`: data of other locations are read too, as in projects that allow it; the job says where
+    ///   they came from.
     /// - `{"errors_at_insert": true}`: SQL that is wrong is refused by `jobs.insert` itself; otherwise its job ends so.
     ///
     /// # Errors
@@ -100,6 +104,7 @@ impl Switches {
                 "pending_polls" => state.pending_polls = number()?,
                 "page_bytes" => state.page_bytes = usize::try_from(number()?).unwrap_or(usize::MAX),
                 "forbid_jobs" => state.forbid_jobs = flag()?,
+                "global_queries" => state.global_queries = flag()?,
                 "errors_at_insert" => state.errors_at_insert = flag()?,
                 "reservation" if value.is_null() => state.reservation = None,
                 "reservation" => {
@@ -121,7 +126,7 @@ impl Switches {
                 _ => {
                     return Err(format!(
                         "unknown switch `{key}`; known: pending_polls, page_bytes, forbid_jobs, reservation, estimate, \
-                         refuse, lost_inserts, unreachable, errors_at_insert"
+                         refuse, lost_inserts, unreachable, global_queries, errors_at_insert"
                     ));
                 }
             }
@@ -167,6 +172,10 @@ impl Switches {
 
     pub(crate) fn unreachable(&self) -> Vec<String> {
         lock(&self.state).unreachable.clone()
+    }
+
+    pub(crate) fn global_queries(&self) -> bool {
+        lock(&self.state).global_queries
     }
 
     pub(crate) fn errors_at_insert(&self) -> bool {
