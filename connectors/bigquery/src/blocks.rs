@@ -8,7 +8,7 @@ use std::time::Duration;
 use acp_core::{Builder, Call, Error, Result};
 use acp_protocol::JsonObject;
 use futures::StreamExt;
-use google_cloud_bigquery_v2::model::TimePartitioning;
+use google_cloud_bigquery_v2::model::{TableFieldSchema, TimePartitioning};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::api::{BigQuery, Client, ListFormatTable, Table};
 use crate::exports;
 use crate::query::Query;
 use crate::resources::{DATASET, PROJECT, Place, TABLE};
-use crate::schemas;
+use crate::schemas::{self, Shown};
 use crate::settings::Settings;
 use crate::shards::{Family, Grouped, group, is_view, name};
 
@@ -296,29 +296,37 @@ async fn table_schemas(bigquery: Arc<BigQuery>, call: Arc<Call>) -> Result<Value
     let (entries, total) = entries(&client, &place).await?;
     let tables = read(&client, entries, false).await;
     only_error(&tables)?;
-    let mut left = SCHEMAS;
     let count = tables.len();
+    let schemas: Vec<&[TableFieldSchema]> = tables
+        .iter()
+        .map(|(_, table)| match table {
+            Ok(table) => table.schema.as_ref().map_or(&[][..], |schema| &schema.fields),
+            Err(_) => &[],
+        })
+        .collect();
+    let mut shown = schemas::all(&schemas, SCHEMAS);
     let mut list = Vec::new();
-    for (index, (entry, table)) in tables.into_iter().enumerate() {
-        let mut shown = json!({"table": entry.name});
+    for (index, (entry, table)) in tables.iter().enumerate() {
+        let mut block = json!({"table": entry.name});
         match table {
             Ok(table) => {
-                let fields = table.schema.as_ref().map_or(&[][..], |schema| &schema.fields);
-                let (columns, note) = schemas::columns(fields, left / (count - index));
-                left = left.saturating_sub(columns.to_string().len());
-                shown["columns"] = columns;
-                if let Some(note) = note {
-                    shown["note"] = json!(note);
+                match std::mem::take(&mut shown[index]) {
+                    Shown::As(earlier) => block["columns_as"] = json!(tables[earlier].0.name),
+                    Shown::Columns(columns, note) => {
+                        block["columns"] = columns;
+                        if let Some(note) = note {
+                            block["note"] = json!(note);
+                        }
+                    }
                 }
-                let partitioned =
-                    table.time_partitioning.as_ref().filter(|by| by.field.as_deref().is_none_or(str::is_empty));
-                if partitioned.is_some() {
-                    shown["pseudo_columns"] = json!(["_PARTITIONTIME", "_PARTITIONDATE"]);
+                let by_ingestion = |by: &&TimePartitioning| by.field.as_deref().is_none_or(str::is_empty);
+                if table.time_partitioning.as_ref().filter(by_ingestion).is_some() {
+                    block["pseudo_columns"] = json!(["_PARTITIONTIME", "_PARTITIONDATE"]);
                 }
             }
-            Err(reason) => shown["error"] = json!(reason),
+            Err(reason) => block["error"] = json!(reason),
         }
-        list.push(shown);
+        list.push(block);
     }
     if total > count {
         list.push(json!({"note": format!("{} more tables; name one to see its schema.", total - count)}));

@@ -22,6 +22,43 @@ enum Detail {
     Depth(usize),
 }
 
+/// How the columns of one of several tables are shown.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    /// They are those of an earlier table, at this place.
+    As(usize),
+    /// The columns, and what was left out.
+    Columns(Value, Option<String>),
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self::Columns(Value::Null, None)
+    }
+}
+
+/// The columns of several tables in at most about `budget` characters together. Tables with the same columns are shown
+/// once, and what small ones leave goes to large ones.
+pub(crate) fn all(tables: &[&[TableFieldSchema]], budget: usize) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = tables
+        .iter()
+        .enumerate()
+        .map(|(index, fields)| match tables[..index].iter().position(|earlier| same(earlier, fields)) {
+            Some(earlier) => Shown::As(earlier),
+            None => Shown::default(),
+        })
+        .collect();
+    let mut own: Vec<usize> = (0..tables.len()).filter(|index| matches!(shown[*index], Shown::Columns(..))).collect();
+    own.sort_by_key(|index| count(tables[*index]));
+    let mut left = budget;
+    for (done, index) in own.iter().enumerate() {
+        let (columns, note) = columns(tables[*index], left / (own.len() - done));
+        left = left.saturating_sub(columns.to_string().len());
+        shown[*index] = Shown::Columns(columns, note);
+    }
+    shown
+}
+
 /// The columns of a table in at most about `budget` characters: a list as in the specification's example (15.3), or, of
 /// wide tables, one text. The second value says what was left out.
 pub(crate) fn columns(fields: &[TableFieldSchema], budget: usize) -> (Value, Option<String>) {
