@@ -300,6 +300,21 @@ impl Connector {
         answer.about(format!("{tool} {arguments}"))
     }
 
+    /// Hands over a table of the host when the call asks for it; a call that is answered first does not get it.
+    pub(crate) fn hand_over(&mut self, call: u64, table: &Value) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(place) = self.unclaimed.iter().position(|message| message.json["method"] == "acp/read_table") {
+                let id = self.unclaimed.remove(place).json["id"].clone();
+                return self.send(&json!({"jsonrpc": "2.0", "id": id, "result": table}));
+            }
+            if self.unclaimed.iter().any(|message| message.json["id"] == call) {
+                return;
+            }
+            self.receive(deadline).unwrap_or_else(|why| panic!("no table was asked for: {why}"));
+        }
+    }
+
     /// Waits for the answer to a request.
     pub(crate) fn wait(&mut self, id: u64, patience: Duration) -> Answer {
         let deadline = Instant::now() + patience;
