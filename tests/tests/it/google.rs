@@ -160,6 +160,18 @@ impl Connector {
         variables: &[(&str, &str)],
         root: Option<Arc<TempDir>>,
     ) -> Self {
+        Self::start_for(&json!({"experimental": {"acp": acp_client()}}), name, google, resource, variables, root)
+    }
+
+    /// The same for a client with these capabilities.
+    pub(crate) fn start_for(
+        capabilities: &Value,
+        name: &'static str,
+        google: &Google,
+        resource: &str,
+        variables: &[(&str, &str)],
+        root: Option<Arc<TempDir>>,
+    ) -> Self {
         let root = root.unwrap_or_else(|| {
             let root = tempfile::tempdir().expect("a folder for the connector");
             for folder in ["tmp", "cache", "cwd", "home", "os-tmp"] {
@@ -228,7 +240,7 @@ impl Connector {
         };
         let hello = connector.request(
             "initialize",
-            &json!({"protocolVersion": "2025-11-25", "capabilities": {"experimental": {"acp": acp_client()}}, "clientInfo": {"name": "tests", "version": "1"}}),
+            &json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "tests", "version": "1"}}),
         );
         assert_eq!(hello.json["result"]["serverInfo"]["name"], name, "{}", clip(&hello.text));
         connector.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));

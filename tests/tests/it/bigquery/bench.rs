@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::google::Connector;
 pub(super) use crate::google::{Answer, Google};
+use crate::server::acp_client;
 
 /// Tables of every kind, in the United States.
 pub(super) const WAREHOUSE: &str = "acp-sandbox.warehouse";
@@ -20,7 +21,14 @@ pub(super) struct Bq(Connector);
 
 impl Bq {
     pub(super) fn start(google: &Google) -> Self {
-        Self(Connector::start("bigquery", google, WAREHOUSE, &[], None))
+        let mut acp = acp_client();
+        acp["host_tables"] = json!(true);
+        Self::start_for(google, &json!({"experimental": {"acp": acp}}))
+    }
+
+    /// For a client with these capabilities.
+    pub(super) fn start_for(google: &Google, capabilities: &Value) -> Self {
+        Self(Connector::start_for(capabilities, "bigquery", google, WAREHOUSE, &[], None))
     }
 
     /// A query with plenty of money.
