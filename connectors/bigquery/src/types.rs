@@ -367,10 +367,16 @@ fn truth(text: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// A moment in ISO 8601. BigQuery is asked for that form; answers in the older ones, seconds with a fraction and whole
-/// microseconds, are converted without passing through a float.
+/// microseconds, are converted without passing through a float. Digits below a microsecond are there only where the column
+/// has them.
 fn timestamp(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.as_bytes().get(4) == Some(&b'-') {
-        return text;
+        let Some((seconds, fraction)) = text.split_once('.') else { return text };
+        let digits = fraction.trim_end_matches(|mark: char| !mark.is_ascii_digit());
+        return match digits.len() > 6 && digits[6..].bytes().all(|digit| digit == b'0') {
+            true => format!("{seconds}.{}{}", &digits[..6], &fraction[digits.len()..]).into(),
+            false => text,
+        };
     }
     match moment(&text) {
         Some(moment) => format!("{moment:.6}").into(),
@@ -475,6 +481,9 @@ mod tests {
         let field = || json!({"name": "t", "type": "TIMESTAMP"});
         for (text, moment) in [
             ("2026-09-01T12:00:00.123456Z", "2026-09-01T12:00:00.123456Z"),
+            ("2026-09-01T12:00:00.123456000000Z", "2026-09-01T12:00:00.123456Z"),
+            ("2026-09-01T12:00:00.123456000001Z", "2026-09-01T12:00:00.123456000001Z"),
+            ("2026-09-01T12:00:00Z", "2026-09-01T12:00:00Z"),
             ("1788264000.123457", "2026-09-01T12:00:00.123457Z"),
             ("1.788264000123457E9", "2026-09-01T12:00:00.123457Z"),
             ("1788264000123457", "2026-09-01T12:00:00.123457Z"),
