@@ -40,20 +40,23 @@ pub(crate) enum Source {
     },
 }
 
+/// What `_TABLE_SUFFIX` is in a table of a wildcard, and the table.
+pub(crate) type Shard = (String, Arc<dyn Table>);
+
 /// The tables, views and routines that the asker may read. What they may not read is an error with its reason.
-pub(crate) trait Catalog {
+pub(crate) trait Catalog: Sync {
     /// What that name stands for.
     ///
     /// # Errors
     /// `notFound` (of the table, or of its data set), `accessDenied`, or what queries on it answer: a legacy view.
     fn find(&self, id: &TableId) -> Result<Source, SqlError>;
 
-    /// The tables of a data set whose names start with `prefix`, in the order of their names, for a wildcard. The first
-    /// string is the rest of the name: `_TABLE_SUFFIX`.
+    /// The tables of a data set whose names start with `prefix`, in the order of their names, for a wildcard. The suffix
+    /// is the rest of the name.
     ///
     /// # Errors
     /// As in [`Catalog::find`], and when the prefix matches a view.
-    fn find_all(&self, project: &str, dataset: &str, prefix: &str) -> Result<Vec<(String, Arc<dyn Table>)>, SqlError>;
+    fn find_all(&self, project: &str, dataset: &str, prefix: &str) -> Result<Vec<Shard>, SqlError>;
 
     /// The routine of that name: its result's type. A statement that calls one can be prepared, but not run.
     ///
@@ -78,7 +81,7 @@ pub(crate) trait Table: Send + Sync {
     fn column_bytes(&self, column: usize, rows: Range<u64>) -> u64;
 
     /// These rows, with only the wanted top-level columns, in the order of `columns` (which may be empty).
-    fn rows<'a>(&'a self, rows: Range<u64>, columns: &'a [usize]) -> Box<dyn Iterator<Item = Row> + 'a>;
+    fn rows(&self, rows: Range<u64>, columns: Vec<usize>) -> Box<dyn Iterator<Item = Row> + '_>;
 
     /// How it is cut into partitions, if it is.
     fn partitioning(&self) -> Option<Partitioning> {
@@ -86,7 +89,8 @@ pub(crate) trait Table: Send + Sync {
     }
 }
 
-/// Partitions by the values of a column: a statement whose `WHERE` rules out a value doesn't read its rows.
+/// Partitions by the values of a column: a statement whose `WHERE` rules out a value doesn't read its rows. Only dates and integers
+/// rule out; partitions of timestamps are read whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Partitioning {
     /// Index of the column.

@@ -43,15 +43,20 @@ fn joined(values: &[Value]) -> String {
 /// The shortest of 15 to 17 digits that reads back as the same number, with an exponent where C's `%g` has one.
 pub(in crate::bigquery) fn of_float(number: f64) -> String {
     if number.is_nan() {
-        return "NaN".to_owned();
+        return "nan".to_owned();
     }
     if number.is_infinite() {
-        return if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
     if number == 0.0 {
-        return if number.is_sign_negative() { "-0" } else { "0" }.to_owned();
+        return "0".to_owned();
     }
     let digits = (15..17).find(|digits| format!("{number:.*e}", digits - 1).parse() == Ok(number)).unwrap_or(17);
+    of_float_digits(number, digits)
+}
+
+/// A finite number with so many digits, as C's `%g` writes it.
+pub(super) fn of_float_digits(number: f64, digits: usize) -> String {
     let scientific = format!("{number:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
