@@ -130,7 +130,6 @@
 mod analytics_admin;
 mod analytics_data;
 mod answer;
-#[allow(dead_code, unused_imports, clippy::type_complexity, reason = "the evaluator comes in a branch of its own")]
 mod bigquery;
 mod clock;
 mod events;

@@ -589,7 +589,6 @@ fn not_complete(kind: &str, job: &Job) -> Answer {
 fn head(job: &Job, finished: &Finished, kind: &str) -> Json {
     let mut head = json!({
         "kind": kind,
-        "etag": "sandbox",
         "schema": finished.analysis.schema(),
         "jobReference": job.reference(),
         "totalRows": finished.rows.len().to_string(),
@@ -638,7 +637,9 @@ pub(crate) fn results(asked: &Asked<'_>, project: &str, id: &str) -> Result<Answ
     let kind = "bigquery#getQueryResultsResponse";
     match &seen.done {
         Done::Query(finished) => {
-            Ok(rows(asked, &seen, finished, start, max, format).answer(head(&seen, finished, kind)))
+            let mut head = head(&seen, finished, kind);
+            head["etag"] = json!("sandbox");
+            Ok(rows(asked, &seen, finished, start, max, format).answer(head))
         }
         Done::Load(_) | Done::Nothing => Ok(Answer::json(
             200,

@@ -333,9 +333,8 @@ fn store(asked: &Asked<'_>, id: &TableId, load: &Json, lines: &[u8]) -> Result<L
         (loaded.rows, loaded.bytes) = (0, 0);
         return Ok(loaded);
     }
-    let columns: Vec<usize> = (0..schema.len()).collect();
     let mut all: Vec<Row> = match &existing {
-        Some(entry) if keep => entry.table.rows(0..count, &columns).collect(),
+        Some(entry) if keep => entry.table.rows(0..count, (0..schema.len()).collect()).collect(),
         _ => Vec::new(),
     };
     all.extend(rows);

@@ -301,7 +301,7 @@ pub(crate) fn data(asked: &Asked<'_>, project: &str, dataset: &str, table: &str)
     let start = paging::start(asked.request, &asked.request.path)?;
     let max = paging::number(asked.request, "maxResults")?.unwrap_or(DATA_ROWS).min(DATA_ROWS);
     let total = entry.table.row_count();
-    let rows = entry.table.rows(start.min(total)..total, &columns);
+    let rows = entry.table.rows(start.min(total)..total, columns);
     let (text, written) = cells::page(rows, max, asked.bigquery.switches.page_bytes(), format);
     let next = start.saturating_add(written);
     let page = paging::Page {

@@ -81,7 +81,8 @@ impl Switches {
     ///   [`Switches::forbidden`].
     /// - `{"reservation": "projects/…/reservations/r"}`: jobs run there, so their billed bytes are informational; null ends it.
     /// - `{"estimate": {"bytes": 0, "accuracy": "UNKNOWN", "processed": 5}}`: what dry runs say, and what jobs then read,
-    ///   instead of what the tables hold; null ends it. Limits are checked against what is read.
+    ///   instead of what the tables hold; null ends it. Limits are checked against the larger of both, spread over the tables
+    ///   that are named so that the most is billed.
     /// - `{"refuse": {"reason": "quotaExceeded", "message": null, "times": 1, "at": "insert", "dry_run": false}}`: the next
     ///   jobs fail, when they are inserted (`insert`) or as jobs that end so (`job`); with `dry_run` dry runs too. A page that
     ///   fails later, or an answer of another kind, is a [`crate::Fault`] on the path.

@@ -97,9 +97,9 @@ impl Table for BulkTable {
         }
     }
 
-    fn rows<'a>(&'a self, rows: Range<u64>, columns: &'a [usize]) -> Box<dyn Iterator<Item = Row> + 'a> {
+    fn rows(&self, rows: Range<u64>, columns: Vec<usize>) -> Box<dyn Iterator<Item = Row> + '_> {
         let rows = rows.start.min(self.count)..rows.end.min(self.count);
-        Box::new(rows.map(|index| columns.iter().map(|column| self.cell(index, *column)).collect()))
+        Box::new(rows.map(move |index| columns.iter().map(|column| self.cell(index, *column)).collect()))
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
     fn column_bytes_are_those_of_the_values() {
         let table = BulkTable::new(TableId::new("p", "d", "t"), 42, 2_000);
         for (column, (name, ..)) in COLUMNS.iter().enumerate() {
-            let wanted: u64 = table.rows(5..1_500, &[column]).map(|row| logical_bytes(&row[0])).sum();
+            let wanted: u64 = table.rows(5..1_500, vec![column]).map(|row| logical_bytes(&row[0])).sum();
             assert_eq!(table.column_bytes(column, 5..1_500), wanted, "{name}");
         }
     }

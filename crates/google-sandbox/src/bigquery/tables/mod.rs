@@ -80,8 +80,8 @@ impl Table for RowsTable {
         self.slice(rows).iter().map(|row| logical_bytes(&row[column])).sum()
     }
 
-    fn rows<'a>(&'a self, rows: Range<u64>, columns: &'a [usize]) -> Box<dyn Iterator<Item = Row> + 'a> {
-        let wanted = |row: &Row| columns.iter().map(|column| row[*column].clone()).collect();
+    fn rows(&self, rows: Range<u64>, columns: Vec<usize>) -> Box<dyn Iterator<Item = Row> + '_> {
+        let wanted = move |row: &Row| columns.iter().map(|column| row[*column].clone()).collect();
         Box::new(self.slice(rows).iter().map(wanted))
     }
 
