@@ -450,6 +450,30 @@ async fn load_jobs_store_rows() {
     let message = job["status"]["errorResult"]["message"].as_str().unwrap();
     assert!(message.contains("Field s has changed type from STRING to INTEGER"), "{message}");
 
+    let mut shaped = target("shaped", "WRITE_EMPTY");
+    shaped["timePartitioning"] = json!({"type": "DAY"});
+    shaped["clustering"] = json!({"fields": ["s"]});
+    w.load(shaped, "shaped_1", "{\"n\": 1}").await;
+    let shaped = w.resource("/datasets/loads/tables/shaped").await;
+    assert_eq!(shaped["timePartitioning"], json!({"type": "DAY"}));
+    assert_eq!(shaped["clustering"], json!({"fields": ["s"]}));
+    for (change, id) in [
+        (json!({"destinationTable": {"datasetId": "loads", "tableId": "t$20260101"}}), "partition"),
+        (json!({"jsonExtension": "GEOJSON"}), "geo"),
+        (json!({"schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"]}), "update"),
+    ] {
+        let mut load = target("t", "WRITE_APPEND");
+        for (key, value) in change.as_object().unwrap() {
+            load[key] = value.clone();
+        }
+        assert!(error(&w.load(load, id, "{\"n\": 1}").await).2.starts_with("sandbox: not supported"), "{id}");
+    }
+    let mut reserved = target("v", "WRITE_EMPTY");
+    reserved["schema"]["fields"][1]["name"] = json!("_partition_day");
+    w.load(reserved, "reserved", "{\"n\": 1}").await;
+    let job = w.resource("/jobs/reserved").await;
+    assert!(job["status"]["errorResult"]["message"].as_str().unwrap().contains("not allowed to start with"), "{job}");
+
     let mut closed = target("t", "WRITE_APPEND");
     closed["destinationTable"]["datasetId"] = json!("warehouse");
     assert_eq!(error(&w.load(closed, "closed", "{\"n\": 4}").await).1, "accessDenied");
