@@ -124,7 +124,7 @@
 //!
 //! What it does that clients fall over: `jobs.insert` never answers a complete job; wrong SQL ends the job, and its error is
 //! an HTTP error only when rows are asked for; pages end at 10 MiB and only `pageToken` says that more follow; an empty
-//! result has a schema and no `rows`; timestamps are floats unless another format is asked for; lists have pages of 50; a job
+//! result has a schema and no `rows`; integers beyond 2^53 that a load job sends as numbers lose digits; timestamps are floats unless another format is asked for; lists have pages of 50; a job
 //! outside of US and EU isn't found without its location; a job belongs to who made it.
 
 mod analytics_admin;

@@ -450,6 +450,30 @@ async fn load_jobs_store_rows() {
     let message = job["status"]["errorResult"]["message"].as_str().unwrap();
     assert!(message.contains("Field s has changed type from STRING to INTEGER"), "{message}");
 
+    let mut shaped = target("shaped", "WRITE_EMPTY");
+    shaped["timePartitioning"] = json!({"type": "DAY"});
+    shaped["clustering"] = json!({"fields": ["s"]});
+    w.load(shaped, "shaped_1", "{\"n\": 1}").await;
+    let shaped = w.resource("/datasets/loads/tables/shaped").await;
+    assert_eq!(shaped["timePartitioning"], json!({"type": "DAY"}));
+    assert_eq!(shaped["clustering"], json!({"fields": ["s"]}));
+    for (change, id) in [
+        (json!({"destinationTable": {"datasetId": "loads", "tableId": "t$20260101"}}), "partition"),
+        (json!({"jsonExtension": "GEOJSON"}), "geo"),
+        (json!({"schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"]}), "update"),
+    ] {
+        let mut load = target("t", "WRITE_APPEND");
+        for (key, value) in change.as_object().unwrap() {
+            load[key] = value.clone();
+        }
+        assert!(error(&w.load(load, id, "{\"n\": 1}").await).2.starts_with("sandbox: not supported"), "{id}");
+    }
+    let mut reserved = target("v", "WRITE_EMPTY");
+    reserved["schema"]["fields"][1]["name"] = json!("_partition_day");
+    w.load(reserved, "reserved", "{\"n\": 1}").await;
+    let job = w.resource("/jobs/reserved").await;
+    assert!(job["status"]["errorResult"]["message"].as_str().unwrap().contains("not allowed to start with"), "{job}");
+
     let mut closed = target("t", "WRITE_APPEND");
     closed["destinationTable"]["datasetId"] = json!("warehouse");
     assert_eq!(error(&w.load(closed, "closed", "{\"n\": 4}").await).1, "accessDenied");
@@ -871,4 +895,80 @@ async fn sums_of_the_exports_are_those_of_the_reports() {
     let cells: Vec<i64> = (0..2).map(|index| int(&rows["rows"][0]["f"][index]["v"])).collect();
     assert_eq!(cells[0], shop["clicks"].as_i64().unwrap(), "{shop}");
     assert_eq!(cells[1], shop["impressions"].as_i64().unwrap(), "{shop}");
+}
+
+#[tokio::test]
+async fn names_of_every_kind_are_found() {
+    let w = Warehouse::start().await;
+    let first = async |sql: &str| w.rows(sql).await["rows"][0]["f"][0]["v"].clone();
+    assert_eq!(first("SELECT COUNT(*) FROM `nordwind.example:archive.legacy.customers`").await, "20");
+    assert_eq!(first("SELECT COUNT(*) FROM `nordwind-data.open.customers`").await, "100");
+    assert_eq!(w.jobs()[1].project, "acp-sandbox", "paid where the job runs, not where the data are");
+    assert_eq!(first("SELECT SUM(`a-b`) FROM warehouse.flexible_names").await, "-10");
+    let default = json!({"query": {"defaultDataset": {"projectId": "nordwind-data", "datasetId": "open"}}});
+    let (_, page) = w.run("SELECT COUNT(*) FROM customers", default).await;
+    assert_eq!(cells(&page.json(), 0), ["100"]);
+
+    assert_eq!(first("SELECT COUNT(*) FROM `sharding.gaps_*`").await, "3");
+    let drifted = w.refusal("SELECT value FROM `sharding.drifted_*`").await;
+    assert!(drifted.2.contains("of type STRING as INT64"), "{}", drifted.2);
+
+    let export = &w.facts["ga4_export"];
+    let (dataset, last) = (export["dataset"].as_str().unwrap(), export["last"].as_str().unwrap().replace('-', ""));
+    let count = async |filter: String| {
+        let sql = format!("SELECT COUNT(*) FROM `{dataset}.events_*` WHERE {filter}");
+        int(&first(&sql).await)
+    };
+    let once = count(format!("_TABLE_SUFFIX BETWEEN '{last}' AND '{last}'")).await;
+    let twice = count(format!("_TABLE_SUFFIX IN ('{last}', 'fresh_{last}')")).await;
+    assert!(once > 100 && twice == 2 * once, "a day stands in two families: {once}, {twice}");
+}
+
+#[tokio::test]
+async fn an_estimate_is_not_always_what_is_billed() {
+    let w = Warehouse::start().await;
+    let statistics = async |sql: &str| {
+        let estimate = w.dry_run(sql).await;
+        let (job, page) = w.run(sql, json!({})).await;
+        assert_eq!(page.status, 200, "{}", text(&page));
+        (int(&estimate["totalBytesProcessed"]), int(&job["statistics"]["query"]["totalBytesProcessed"]))
+    };
+    let (estimate, read) = statistics("SELECT name FROM warehouse.customers").await;
+    assert!(read < estimate, "clusters are left out: {read} of {estimate}");
+    let (estimate, read) = statistics("SELECT city FROM warehouse.access_logs").await;
+    assert!(estimate == 0 && read > 0, "files are read: {read}");
+    let limit = json!({"query": {"maximumBytesBilled": "10485759", "useQueryCache": false}});
+    let (_, page) = w.run("SELECT city FROM warehouse.access_logs", limit).await;
+    assert_eq!(error(&page).1, "bytesBilledLimitExceeded", "the limit holds whatever was estimated");
+
+    w.set(json!({"estimate": {"bytes": 1, "processed": 1_000_000_000}}));
+    let sql = "SELECT COUNTIF(a.n = b.n) FROM many.t_0001 AS a CROSS JOIN many.t_0002 AS b";
+    let (job, _) = w.run(sql, json!({"query": {"maximumBytesBilled": "20971520"}})).await;
+    assert_eq!(job["status"]["errorResult"]["reason"], "bytesBilledLimitExceeded");
+    let (job, _) = w.run(sql, json!({})).await;
+    let billed = (1_000_000_000 + MIB - 1) / MIB * MIB + MIB;
+    assert_eq!(int(&job["statistics"]["query"]["totalBytesBilled"]), billed, "rounded up for each of two tables");
+}
+
+#[tokio::test]
+async fn switches_are_set_over_http() {
+    let w = Warehouse::start().await;
+    let control = async |method: &str, body: Value| {
+        send(w.bench.url(), method, "/__sandbox/bigquery", &[], body.to_string().as_bytes()).await.unwrap()
+    };
+    assert_eq!(control("POST", json!({"forbid_jobs": true})).await.status, 200);
+    assert_eq!(w.insert("SELECT 1", json!({})).await.status, 403);
+    assert_eq!(control("DELETE", json!({})).await.status, 200);
+    assert_eq!(w.insert("SELECT 1", json!({})).await.status, 200);
+    for wrong in [
+        json!({"nope": 1}),
+        json!({"refuse": {"reason": "nope"}}),
+        json!({"estimate": {"accuracy": "nope"}}),
+        json!({"lost_inserts": {"often": 1}}),
+        json!([]),
+    ] {
+        assert_eq!(control("POST", wrong.clone()).await.status, 400, "{wrong}");
+    }
+    assert_eq!(send(w.bench.url(), "DELETE", "/__sandbox/ledger", &[], b"").await.unwrap().status, 200);
+    assert!(w.jobs().is_empty());
 }

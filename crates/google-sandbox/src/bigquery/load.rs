@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value as Json, json};
 
 use super::Asked;
-use super::catalogue::Entry;
+use super::catalogue::{Days, Entry};
 use super::failure::Failure;
 use super::jobs::{self, Job};
 use super::parse;
@@ -23,21 +23,31 @@ use crate::lock;
 /// Pieces of a resumable upload are multiples of this, but for the last one.
 const PIECE: usize = 256 * 1024;
 
-const LOAD: [&str; 14] = [
-    "allowJaggedRows",
+/// What a load job may say; anything else is left out.
+const LOAD: [&str; 10] = [
     "autodetect",
+    "clustering",
     "createDisposition",
     "destinationTable",
-    "encoding",
     "ignoreUnknownValues",
-    "jsonExtension",
     "maxBadRecords",
     "schema",
-    "schemaUpdateOptions",
     "sourceFormat",
     "timePartitioning",
-    "clustering",
     "writeDisposition",
+];
+
+/// What names of columns can't begin with.
+const RESERVED: [&str; 9] = [
+    "_TABLE_",
+    "_FILE_",
+    "_PARTITION",
+    "_ROW_TIMESTAMP",
+    "__ROOT__",
+    "_COLIDENTIFIER",
+    "_CHANGE_SEQUENCE_NUMBER",
+    "_CHANGE_TYPE",
+    "_CHANGE_TIMESTAMP",
 ];
 
 /// What a load job has done.
@@ -219,7 +229,7 @@ fn run(asked: &Asked<'_>, project: &str, body: &Json, rows: &[u8]) -> Result<Ans
     asked.bigquery.switches.check_forbidden()?;
     let load = &job.configuration["load"];
     let map = load.as_object().ok_or_else(|| Failure::required("configuration.load"))?;
-    if let Some(key) = map.keys().find(|key| !LOAD.contains(&key.as_str())) {
+    if let Some((key, _)) = map.iter().find(|(key, value)| !LOAD.contains(&key.as_str()) && request::is_set(value)) {
         return Err(Failure::unsupported(&format!("configuration.load.{key}")));
     }
     if job.dry_run {
@@ -240,6 +250,12 @@ fn run(asked: &Asked<'_>, project: &str, body: &Json, rows: &[u8]) -> Result<Ans
     let (Some(dataset), Some(table)) = (text("datasetId"), text("tableId")) else {
         return Err(Failure::required("configuration.load.destinationTable"));
     };
+    if table.contains('$') {
+        return Err(Failure::unsupported("load jobs into one partition"));
+    }
+    if table.len() > 1_024 || !table.chars().all(|c| c.is_alphanumeric() || "_- ".contains(c)) {
+        return Err(Failure::invalid(format!("Invalid table ID \"{table}\".")));
+    }
     let id = TableId::new(text("projectId").unwrap_or(project), dataset, table);
     let job_id = jobs::check_new(asked, project, &job)?;
     let catalogue = asked.catalogue();
@@ -275,6 +291,14 @@ fn fields(schema: &Json) -> Result<Option<Vec<Field>>, Failure> {
             return Err(Failure::invalid(format!(
                 "Invalid field name \"{}\". Fields must contain only letters, numbers, and underscores, start with a \
                  letter or underscore, and be at most 300 characters long.",
+                field.name
+            )));
+        }
+        let upper = field.name.to_ascii_uppercase();
+        if let Some(reserved) = RESERVED.iter().find(|prefix| upper.starts_with(*prefix)) {
+            return Err(Failure::invalid(format!(
+                "Invalid field name \"{}\". Field names are not allowed to start with the (case-insensitive) prefixes \
+                 {reserved}.",
                 field.name
             )));
         }
@@ -340,11 +364,44 @@ fn store(asked: &Asked<'_>, id: &TableId, load: &Json, lines: &[u8]) -> Result<L
     all.extend(rows);
     let now = now_micros() / 1_000;
     let mut entry = Entry::new(RowsTable::of(id.clone(), schema, all), now);
-    entry.created = existing.map_or(now, |entry| entry.created);
+    match &existing {
+        Some(existing) => {
+            entry.created = existing.created;
+            entry.days.clone_from(&existing.days);
+            entry.clustering.clone_from(&existing.clustering);
+        }
+        None => layout(load, &mut entry)?,
+    }
     tables.insert(id.clone(), Arc::new(entry));
     drop(tables);
     asked.bigquery.jobs.forget_results();
     Ok(loaded)
+}
+
+/// The partitioning and clustering that a job asks for a new table. What it says is shown; it doesn't change what is read.
+fn layout(load: &Json, entry: &mut Entry) -> Result<(), Failure> {
+    let column = |name: &str| {
+        let known = entry.table.schema().iter().any(|field| field.name.eq_ignore_ascii_case(name));
+        if known {
+            Ok(name.to_owned())
+        } else {
+            Err(Failure::invalid(format!(
+                "The field specified for partitioning or clustering can not be found in the schema: {name}."
+            )))
+        }
+    };
+    let days = match &load["timePartitioning"] {
+        partitioning if !request::is_set(partitioning) => None,
+        partitioning if partitioning["type"] == "DAY" => Some(Days {
+            field: partitioning["field"].as_str().map(column).transpose()?,
+            require_filter: partitioning["requirePartitionFilter"] == true,
+        }),
+        _ => return Err(Failure::unsupported("partitions other than days")),
+    };
+    let fields = load["clustering"]["fields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let clustering = fields.iter().map(|name| column(name.as_str().unwrap_or_default())).collect::<Result<_, _>>()?;
+    (entry.days, entry.clustering) = (days, clustering);
+    Ok(())
 }
 
 /// A job's schema must be the table's: no new columns, no other types. Columns may be missing unless they are required.

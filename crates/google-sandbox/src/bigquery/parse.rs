@@ -101,6 +101,11 @@ fn scalar(kind: &Type, json: &Json) -> Result<Value, String> {
             "false" | "f" | "no" | "n" | "0" => Ok(Value::Bool(false)),
             _ => Err(bad()),
         },
+        // A number in JSON is a float on its way: beyond 2^53 it loses digits, a text doesn't.
+        Type::Int64 if number => {
+            let exact: i64 = text.parse().map_err(|_| bad())?;
+            Ok(Value::Int64(if exact.unsigned_abs() > 1 << 53 { exact as f64 as i64 } else { exact }))
+        }
         Type::Int64 => text.parse().map(Value::Int64).map_err(|_| bad()),
         Type::Float64 => float(&text).map(Value::Float64).ok_or_else(bad),
         Type::Numeric => Ok(Value::Numeric(decimal()?)),
@@ -220,6 +225,7 @@ mod tests {
             assert!(read(kind.clone(), json.clone()).is_err(), "{kind} {json}");
         }
         assert_eq!(read(Type::Int64, json!("9007199254740993")), Ok(Value::Int64(9_007_199_254_740_993)));
+        assert_eq!(read(Type::Int64, json!(9_007_199_254_740_993_i64)), Ok(Value::Int64(9_007_199_254_740_992)));
         assert_eq!(read(Type::Float64, json!("Infinity")), Ok(Value::Float64(f64::INFINITY)));
         assert_eq!(read(Type::Int64.array(), json!(null)), Ok(Value::array([])));
     }

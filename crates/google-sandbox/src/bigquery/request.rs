@@ -10,7 +10,7 @@ use super::sql::Parameters;
 const CONFIGURATION: [&str; 10] =
     ["copy", "dryRun", "extract", "jobTimeoutMs", "jobType", "labels", "load", "maxSlots", "query", "reservation"];
 
-const QUERY: [&str; 27] = [
+const QUERY: [&str; 29] = [
     "allowLargeResults",
     "clustering",
     "connectionProperties",
@@ -31,6 +31,7 @@ const QUERY: [&str; 27] = [
     "rangePartitioning",
     "schemaUpdateOptions",
     "scriptOptions",
+    "secureContext",
     "systemVariables",
     "tableDefinitions",
     "timePartitioning",
@@ -38,18 +39,35 @@ const QUERY: [&str; 27] = [
     "useQueryCache",
     "userDefinedFunctionResources",
     "writeDisposition",
+    "writeIncrementalResults",
 ];
 
-/// Parts of a query that the sandbox leaves out: all of them would write or keep state.
-const LEFT_OUT: [&str; 7] = [
+/// Parts of a query that the sandbox leaves out: most of them would write or keep state.
+const LEFT_OUT: [&str; 13] = [
     "destinationTable",
     "createSession",
+    "connectionProperties",
     "continuous",
     "tableDefinitions",
     "userDefinedFunctionResources",
     "scriptOptions",
     "systemVariables",
+    "secureContext",
+    "clustering",
+    "timePartitioning",
+    "rangePartitioning",
+    "schemaUpdateOptions",
 ];
+
+/// Whether a part of a message says anything.
+pub(crate) fn is_set(value: &Json) -> bool {
+    match value {
+        Json::Null | Json::Bool(false) => false,
+        Json::Array(items) => !items.is_empty(),
+        Json::Object(map) => !map.is_empty(),
+        _ => true,
+    }
+}
 
 /// A query.
 #[derive(Clone, Debug)]
@@ -176,7 +194,7 @@ impl QueryAsked {
     fn read(query: &Json) -> Result<Self, Failure> {
         let sql = query["query"].as_str().filter(|sql| !sql.trim().is_empty());
         let sql = sql.ok_or_else(|| Failure::required("query"))?.to_owned();
-        if let Some(key) = LEFT_OUT.iter().find(|key| !matches!(query[**key], Json::Null | Json::Bool(false))) {
+        if let Some(key) = LEFT_OUT.iter().find(|key| is_set(&query[**key])) {
             return Err(Failure::unsupported(key));
         }
         let first = sql.trim_start().lines().next().unwrap_or_default().trim().to_ascii_lowercase();
