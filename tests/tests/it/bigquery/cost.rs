@@ -84,7 +84,7 @@ fn what_is_billed_at_least_counts() {
 fn what_can_not_be_estimated_is_refused_or_capped() {
     let google = Google::start();
     let mut bq = Bq::start(&google);
-    for (table, reason) in [("access_logs", "external"), ("people", "row_level_security")] {
+    for (table, reason) in [("access_logs", "external"), ("salaries", "row_level_security")] {
         let sql = format!("SELECT * FROM {table}");
         let answer = bq.query_with(&sql, &json!({"cost_limit_usd": 5}));
         let message = answer.refused(-32010);
@@ -93,7 +93,7 @@ fn what_can_not_be_estimated_is_refused_or_capped() {
     }
     assert!(google.jobs().is_empty());
     let allowed = json!({"cost_limit_usd": 5, "config": {"allow_unestimated": true}});
-    let answer = bq.query_with("SELECT * FROM people", &allowed).ok();
+    let answer = bq.query_with("SELECT name FROM salaries", &allowed).ok();
     assert!(answer.warnings().iter().any(|warning| warning.contains("capped at $5.00")), "{:?}", answer.warnings());
     let cap = google.jobs()[0].maximum_bytes_billed.expect("a cap");
     assert!(usd(cap, 6.25) <= 5.0 && cap > 1 << 39);
@@ -146,14 +146,8 @@ struct Case {
 fn any_case() -> impl Strategy<Value = Case> {
     let amount = || prop_oneof![Just(0.0), 1e-9_f64..1e-3, 1e-3_f64..1.0, 1.0_f64..1e4];
     let bytes = || prop_oneof![Just(0_i64), 1_i64..100_000_000, 1_i64..(1 << 40), 1_i64..(1 << 50)];
-    let accuracy = prop::sample::select(vec![
-        Some("PRECISE"),
-        Some("UPPER_BOUND"),
-        Some("LOWER_BOUND"),
-        Some("UNKNOWN"),
-        Some("NEW_WORD"),
-        None,
-    ]);
+    let accuracy =
+        prop::sample::select(vec![Some("PRECISE"), Some("UPPER_BOUND"), Some("LOWER_BOUND"), Some("UNKNOWN"), None]);
     (amount(), 0.01_f64..100.0, bytes(), accuracy, bytes(), 1_usize..4, any::<bool>()).prop_map(
         |(limit, price, bytes, accuracy, processed, tables, allow_unestimated)| Case {
             limit,
@@ -173,7 +167,7 @@ fn any_case() -> impl Strategy<Value = Case> {
 fn no_job_can_bill_more_than_the_limit() {
     let google = Google::start();
     let bq = std::cell::RefCell::new(Bq::start(&google));
-    let mut runner = TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
     let tables = ["customers", "order_lines", "empty_table"];
     let ran = std::cell::Cell::new(0);
     let count = std::cell::Cell::new(0);
@@ -181,7 +175,7 @@ fn no_job_can_bill_more_than_the_limit() {
         .run(&any_case(), |case| {
             google.sandbox().bigquery().clear_jobs();
             google.switch(
-                &json!({"estimate": {"bytes": case.bytes, "accuracy": case.accuracy, "processed": case.processed}}),
+                &json!({"estimate": {"bytes": case.bytes, "accuracy": case.accuracy.unwrap_or(""), "processed": case.processed}}),
             );
             count.set(count.get() + 1);
             let from = tables[..case.tables].iter().map(|table| format!("(SELECT COUNT(*) FROM {table})"));

@@ -64,13 +64,9 @@ fn rows_arrive_whole_typed_and_once() {
     google.calm();
     let append = json!({"destination": TARGET, "mode": "append"});
     meta["call_id"] = json!("call-2");
-    let first = load(&mut bq, &table(3), &append, &meta);
-    assert!(first.refused(-32017).contains("does not exist in the table"), "names must be the table's");
-    let mut renamed = table(3);
-    let text = renamed.to_string().replace("Día", "D_a");
-    renamed = serde_json::from_str(&text).unwrap();
+    // The names of the columns are found again, as they were made.
     for _ in 0..2 {
-        load(&mut bq, &renamed, &append, &meta).ok();
+        load(&mut bq, &table(3), &append, &meta).ok();
     }
     let count = bq.query(&format!("SELECT COUNT(*) AS n, 1 AS again FROM `{TARGET}`")).ok().rows();
     assert_eq!(count[0]["n"], 503);

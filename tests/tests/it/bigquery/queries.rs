@@ -27,27 +27,22 @@ fn the_days_of_the_sql_are_the_days_of_the_answer() {
         "SELECT COUNT(*) AS n FROM `{ANALYTICS}.events_*` WHERE _TABLE_SUFFIX BETWEEN '20260901' AND '20260907'"
     );
     let answer = bq.query(&sql).ok();
-    assert_eq!(
-        answer.acp()["system_data"]["dates"].as_array().or(answer.info()["dates"].as_array()),
-        Some(&vec![json!("2026-09-01"), json!("2026-09-07")]),
-        "{}",
-        answer.acp()
-    );
+    assert_eq!(answer.model()["dates"], json!(["2026-09-01", "2026-09-07"]));
     bq.end_well();
 }
 
 #[test]
 fn a_large_result_is_whole_in_order_and_by_pages() {
     let google = Google::start();
-    google.switch(&json!({"page_bytes": 300_000}));
+    google.switch(&json!({"page_bytes": 100_000}));
     let mut bq = Bq::start(&google);
-    let answer = bq.query("SELECT * FROM bulk_100k").ok();
+    let answer = bq.query("SELECT * FROM bulk_100k LIMIT 20000").ok();
     let rows = answer.rows();
-    assert_eq!(rows.len(), 100_000);
+    assert_eq!(rows.len(), 20_000);
     assert!(google.asked("/queries").len() < 2, "rows come by getQueryResults");
     let asked = google.sandbox().log().into_iter().filter(|request| request.path.contains("/queries/")).count();
     assert!(asked > 10, "{asked} pages");
-    assert_eq!(answer.data()["row_count"], 100_000);
+    assert_eq!(answer.data()["row_count"], 20_000);
     bq.end_well();
 }
 

@@ -514,17 +514,23 @@ impl<'a> Binder<'a> {
         scope.clause.set(Clause::Select);
         let grouped = self.is_grouped(ast, &items, order, &scope);
         let mut sets = vec![Vec::new()];
+        // What GROUP BY names by position or alias is the key itself, whatever is inside it.
+        let mut keyed = vec![None; items.len()];
         if grouped {
             scope.clause.set(Clause::GroupBy);
-            let keys = self.group_keys(&ast.group_by, &items, &scope, slots, &mut sets)?;
+            let keys = self.group_keys(&ast.group_by, &items, &scope, slots, &mut sets, &mut keyed)?;
             *scope.calls.borrow_mut() = super::scope::Calls { next: keys.len(), ..Default::default() };
             scope.grouping = Some(keys);
         }
         scope.clause.set(Clause::Select);
         let mut exprs = Vec::new();
         let mut outputs = Vec::new();
-        for item in &items {
-            let (bound, name) = self.item(item, &scope)?;
+        for (item, keyed) in items.iter().zip(keyed) {
+            let key = keyed.and_then(|key: usize| scope.group_key(key));
+            let (bound, name) = match (key, item) {
+                (Some(bound), Item::Ast(_, name)) => (bound, Arc::clone(name)),
+                (_, item) => self.item(item, &scope)?,
+            };
             outputs.push(Output { name, kind: bound.kind });
             exprs.push(bound.expr);
         }
@@ -640,6 +646,7 @@ impl<'a> Binder<'a> {
         scope: &Scope<'_>,
         slots: usize,
         sets: &mut Vec<Vec<bool>>,
+        keyed: &mut [Option<usize>],
     ) -> Result<Vec<(Expr, Type)>, SqlError> {
         let mut keys: Vec<(Expr, Type)> = Vec::new();
         let mut add = |bound: Bound, place: Option<Position>| -> Result<usize, SqlError> {
@@ -698,7 +705,11 @@ impl<'a> Binder<'a> {
                 _ => None,
             };
             let Some(several) = several else {
-                plain.push(add(self.group_key_of(ast, items, scope)?, position(ast.span()))?);
+                let key = add(self.group_key_of(ast, items, scope)?, position(ast.span()))?;
+                if let Some(item) = named_item(ast, items)? {
+                    keyed[item] = Some(key);
+                }
+                plain.push(key);
                 continue;
             };
             if lines.is_some() {
@@ -726,17 +737,8 @@ impl<'a> Binder<'a> {
     /// What one expression of `GROUP BY` stands for: a position, the name of an item, or itself.
     fn group_key_of(&self, ast: &Ast, items: &[Item<'_>], scope: &Scope<'_>) -> Result<Bound, SqlError> {
         let place = position(ast.span());
-        if let Some(index) = ordinal(ast, items.len(), "GROUP BY")? {
+        if let Some(index) = named_item(ast, items)? {
             return self.item(&items[index], scope).map(|(bound, _)| bound);
-        }
-        if let Ast::Identifier(name) = ast {
-            let named = items.iter().find(|item| match item {
-                Item::Ast(_, item) => item.eq_ignore_ascii_case(&name.value),
-                Item::Column(..) => false,
-            });
-            if let Some(item) = named {
-                return self.item(item, scope).map(|(bound, _)| bound);
-            }
         }
         let bound = self.expr(ast, scope)?;
         if let Expr::Constant(_) = bound.expr {
@@ -1481,4 +1483,16 @@ fn column_map(schema: &[Field], table: &dyn Table) -> Result<Vec<Option<usize>>,
         }
     });
     map.collect()
+}
+
+/// The item that an expression of `GROUP BY` names, by its position or its alias.
+fn named_item(ast: &Ast, items: &[Item<'_>]) -> Result<Option<usize>, SqlError> {
+    if let Some(index) = ordinal(ast, items.len(), "GROUP BY")? {
+        return Ok(Some(index));
+    }
+    let Ast::Identifier(name) = ast else { return Ok(None) };
+    Ok(items.iter().position(|item| match item {
+        Item::Ast(_, item) => item.eq_ignore_ascii_case(&name.value),
+        Item::Column(..) => false,
+    }))
 }
