@@ -808,6 +808,15 @@ async fn an_insertion_may_be_lost_and_a_job_may_fail() {
     assert_eq!(error(&page).1, "jobBackendError");
     assert_eq!(w.run("SELECT 3", json!({})).await.1.status, 200, "only once");
 
+    w.set(json!({"page_bytes": 2_000, "refuse": {"reason": "backendError", "at": "page", "times": 1}}));
+    let (job, page) = w.run("SELECT * FROM warehouse.customers", json!({})).await;
+    let token = page.json()["pageToken"].as_str().unwrap().to_owned();
+    let reference = &job["jobReference"];
+    let broken = error(&w.page(reference, &format!("&pageToken={token}")).await);
+    assert_eq!((broken.0, broken.1.as_str()), (503, "backendError"));
+    let job = w.resource(&format!("/jobs/{}", place(reference))).await;
+    assert_eq!(job["status"]["errorResult"]["reason"], "backendError", "after paging began");
+
     w.set(json!({"forbid_jobs": true}));
     w.dry_run("SELECT 4").await;
     assert_eq!(error(&w.insert("SELECT 4", json!({})).await).1, "blocked");
