@@ -56,4 +56,4 @@ pub use error::{Error, Result};
 pub use host_tables::{HostRow, HostTable};
 pub use table::{ObjectTable, TableWriter};
 pub use tables::{NamedTable, Tables};
-pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};
+pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec, read_arguments};

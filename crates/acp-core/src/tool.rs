@@ -178,6 +178,17 @@ impl Answer for Info {
     }
 }
 
+/// Reads arguments as a call of the tool would: names and values repaired, the published schema checked. For tools that check
+/// another tool's arguments before they are used; `resource_id` is none of them.
+///
+/// # Errors
+/// `ACP_INVALID_ARGUMENTS` with what a call would be refused with.
+pub fn read_arguments<T: Tool>(arguments: JsonObject) -> Result<T> {
+    let input = InputSchema::of::<T>();
+    let arguments = input.check(input.rename(arguments)?)?;
+    serde_json::from_value(Value::Object(arguments)).map_err(unreadable)
+}
+
 /// A tool whose types are no longer known.
 pub(crate) struct ToolEntry {
     pub(crate) spec: ToolSpec,

@@ -36,12 +36,9 @@ impl Tool for ValidateQuery {
     async fn run(mut self, _: &SearchConsole, call: &Call) -> Result<Info> {
         // The rules are the same for every property.
         self.arguments.shift_remove("resource_id");
-        let mut question: SearchAnalytics = match serde_json::from_value(Value::Object(self.arguments)) {
+        let mut question: SearchAnalytics = match acp_core::read_arguments(self.arguments) {
             Ok(question) => question,
-            Err(error) => {
-                let problem = format!("The arguments can't be read: {}.", acp_google::clean(&error.to_string(), 300));
-                return Ok(Info(json!({"valid": false, "problems": [problem]})));
-            }
+            Err(problem) => return Ok(Info(json!({"valid": false, "problems": [problem.message()]}))),
         };
         let hourly = question.dimensions.contains(&Dimension::Hour);
         let usual_state = if hourly { DataState::HourlyAll } else { DataState::Final };

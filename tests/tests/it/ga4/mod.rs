@@ -2,8 +2,14 @@
 
 mod bad_input;
 mod bench;
+mod clusters;
 mod concurrency;
 mod faults;
+mod funnel;
+mod models;
+mod published;
 mod raw;
+mod realtime;
 mod report;
 mod secrets;
+mod tools;
