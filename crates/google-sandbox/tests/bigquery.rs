@@ -7,7 +7,7 @@
 
 mod client;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use client::{Bench, Response, body as report, numbers, send};
 use google_sandbox::LedgerJob;
@@ -808,6 +808,15 @@ async fn an_insertion_may_be_lost_and_a_job_may_fail() {
     assert_eq!(error(&page).1, "jobBackendError");
     assert_eq!(w.run("SELECT 3", json!({})).await.1.status, 200, "only once");
 
+    w.set(json!({"page_bytes": 2_000, "refuse": {"reason": "backendError", "at": "page", "times": 1}}));
+    let (job, page) = w.run("SELECT * FROM warehouse.customers", json!({})).await;
+    let token = page.json()["pageToken"].as_str().unwrap().to_owned();
+    let reference = &job["jobReference"];
+    let broken = error(&w.page(reference, &format!("&pageToken={token}")).await);
+    assert_eq!((broken.0, broken.1.as_str()), (503, "backendError"));
+    let job = w.resource(&format!("/jobs/{}", place(reference))).await;
+    assert_eq!(job["status"]["errorResult"]["reason"], "backendError", "after paging began");
+
     w.set(json!({"forbid_jobs": true}));
     w.dry_run("SELECT 4").await;
     assert_eq!(error(&w.insert("SELECT 4", json!({})).await).1, "blocked");
@@ -883,6 +892,31 @@ async fn sums_of_the_exports_are_those_of_the_reports() {
         let exported: f64 = rows["rows"][0]["f"][index]["v"].as_str().unwrap().parse().unwrap();
         let wanted = numbers(&reported, "rows", index)[0];
         assert!((exported - wanted).abs() < 0.01, "{metric}: {exported}, not {wanted}");
+    }
+
+    let channel = "session_traffic_source_last_click.cross_channel_campaign.default_channel_group";
+    let sql = format!(
+        "SELECT {channel}, COUNT(*) FROM `{dataset}.events_*` WHERE event_name = 'session_start' AND _TABLE_SUFFIX BETWEEN \
+         FORMAT_DATE('%Y%m%d', DATE_SUB(DATE '{last}', INTERVAL 27 DAY)) AND '{}' GROUP BY 1",
+        last.replace('-', "")
+    );
+    let rows = w.rows(&sql).await;
+    let exported: HashMap<String, i64> = cells(&rows, 0)
+        .iter()
+        .zip(cells(&rows, 1))
+        .map(|(name, n)| (name.as_str().unwrap().to_owned(), int(&n)))
+        .collect();
+    let body = report(
+        &["sessionDefaultChannelGroup"],
+        &["eventCount"],
+        json!({"dimensionFilter": {"filter": {"fieldName": "eventName", "stringFilter": {"value": "session_start"}}}}),
+    );
+    let reported = w.bench.report(&analytics, export["property"].as_str().unwrap(), &body).await;
+    let names = client::column(&reported, "rows", "dimensionValues", 0);
+    let counts = numbers(&reported, "rows", 0);
+    assert!(names.len() > 5 && names.len() == exported.len());
+    for (name, count) in names.iter().zip(counts) {
+        assert_eq!(exported[name] as f64, count, "{name}");
     }
 
     let shop = &w.bench.facts["search_console"]["shop"][0];

@@ -12,6 +12,7 @@ use super::ledger::LedgerJob;
 use super::load::Loaded;
 use super::request::{self, JobAsked, QueryAsked};
 use super::sql::Rows;
+use super::switches::When;
 use super::{Asked, cells, paging};
 use crate::answer::Answer;
 use crate::clock::now_micros;
@@ -40,6 +41,8 @@ pub(crate) struct Job {
     /// Looks until it is found.
     hidden: u64,
     failure: Option<Failure>,
+    /// What happens when rows after the first page are asked for.
+    fails_later: Option<Failure>,
     done: Done,
     reservation: Option<String>,
 }
@@ -142,7 +145,7 @@ fn start(asked: &Asked<'_>, project: &str, job: &JobAsked, query: &QueryAsked) -
         switches.check_forbidden()?;
     }
     let refusal = switches.take_refusal(job.dry_run);
-    if let Some((failure, true)) = &refusal {
+    if let Some((failure, When::Insert)) = &refusal {
         return Err(failure.clone());
     }
     if let Some(id) = job.job_id.as_deref().filter(|id| asked.bigquery.jobs.exists(project, id)) {
@@ -181,10 +184,16 @@ fn start(asked: &Asked<'_>, project: &str, job: &JobAsked, query: &QueryAsked) -
         timeout_ms: job.timeout_ms,
         pending: switches.pending_polls(),
         hidden: 0,
-        failure: refusal.map(|(failure, _)| failure),
+        failure: None,
+        fails_later: None,
         done: Done::Nothing,
         reservation: switches.reservation(),
     };
+    match refusal {
+        Some((failure, When::Page)) => made.fails_later = Some(failure),
+        Some((failure, _)) => made.failure = Some(failure),
+        None => {}
+    }
     let mut entry = entry(asked, project, job, query, analysis.as_ref().ok());
     match analysis.and_then(|analysis| asked.finish(project, query, analysis, &mut made)) {
         Ok(finished) => {
@@ -314,6 +323,15 @@ impl Asked<'_> {
         Ok(seen)
     }
 
+    /// Ends a job that was to fail once rows after its first page are asked for.
+    fn fail_later(&self, seen: &Job, start: u64) -> Option<Failure> {
+        let failure = seen.fails_later.clone().filter(|_| start > 0)?;
+        let mut jobs = lock(&self.bigquery.jobs.jobs);
+        let job = jobs.get_mut(&(seen.project.clone(), seen.id.clone()))?;
+        job.stop(self, failure.clone());
+        Some(failure)
+    }
+
     /// The location that a request names.
     fn location(&self) -> Option<String> {
         request::location(&Json::from(self.request.parameter("location").unwrap_or_default()))
@@ -344,6 +362,7 @@ impl Job {
             pending: asked.bigquery.switches.pending_polls(),
             hidden: 0,
             failure: None,
+            fails_later: None,
             done: Done::Nothing,
             reservation: None,
         }
@@ -631,8 +650,8 @@ pub(crate) fn results(asked: &Asked<'_>, project: &str, id: &str) -> Result<Answ
         wait(timeout);
         return Ok(not_complete("bigquery#getQueryResultsResponse", &seen));
     }
-    if let Some(failure) = &seen.failure {
-        return Err(failure.clone());
+    if let Some(failure) = seen.failure.clone().or_else(|| asked.fail_later(&seen, start)) {
+        return Err(failure);
     }
     let kind = "bigquery#getQueryResultsResponse";
     match &seen.done {

@@ -13,6 +13,7 @@ use super::parse;
 use super::request::{self, JobAsked};
 use super::schema::Field;
 use super::sql::{Row, TableId};
+use super::switches::When;
 use super::tables::{RowsTable, logical_bytes};
 use super::value::Value;
 use crate::answer::Answer;
@@ -242,7 +243,7 @@ fn run(asked: &Asked<'_>, project: &str, body: &Json, rows: &[u8]) -> Result<Ans
         return Err(Failure::unsupported("source formats other than NEWLINE_DELIMITED_JSON"));
     }
     let refusal = asked.bigquery.switches.take_refusal(false);
-    if let Some((failure, true)) = refusal {
+    if let Some((failure, When::Insert)) = refusal {
         return Err(failure);
     }
     let destination = &load["destinationTable"];
@@ -274,8 +275,8 @@ fn run(asked: &Asked<'_>, project: &str, body: &Json, rows: &[u8]) -> Result<Ans
     }
     let made = Job::load(asked, project, &job, found.location, job_id);
     let loaded = match refusal {
-        Some((failure, false)) => Err(failure),
-        _ => store(asked, &id, load, rows),
+        Some((failure, _)) => Err(failure),
+        None => store(asked, &id, load, rows),
     };
     jobs::add_load(asked, made, &job, loaded)
 }

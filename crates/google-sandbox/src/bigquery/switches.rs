@@ -11,12 +11,22 @@ use crate::lock;
 /// Bytes of a page of rows; Google's answers hold about 10 MB.
 const PAGE_BYTES: usize = 10 * 1024 * 1024;
 
+/// When a failure comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// The insertion is refused.
+    Insert,
+    /// A job is made that ends so.
+    Job,
+    /// A job gives its first page, and ends so when the next one is asked for.
+    Page,
+}
+
 /// A failure that waits for the next jobs.
 #[derive(Clone, Debug)]
 struct Refusal {
     failure: Failure,
-    /// Whether the insertion itself is refused; otherwise a job is made that ends so.
-    at_once: bool,
+    when: When,
     dry_run: bool,
     times: u64,
 }
@@ -84,8 +94,8 @@ impl Switches {
     ///   instead of what the tables hold; null ends it. Limits are checked against the larger of both, spread over the tables
     ///   that are named so that the most is billed.
     /// - `{"refuse": {"reason": "quotaExceeded", "message": null, "times": 1, "at": "insert", "dry_run": false}}`: the next
-    ///   jobs fail, when they are inserted (`insert`) or as jobs that end so (`job`); with `dry_run` dry runs too. A page that
-    ///   fails later, or an answer of another kind, is a [`crate::Fault`] on the path.
+    ///   jobs fail: when they are inserted (`insert`), as jobs that end so (`job`), or when rows after the first page are asked
+    ///   for (`page`); with `dry_run` dry runs too. An answer of another kind is a [`crate::Fault`] on the path.
     /// - `{"lost_inserts": {"times": 1, "hidden_for": 1}}`: the next insertions make a job and answer 503; then the same id is
     ///   409 `duplicate`, and the job isn't found for so many looks.
     /// - `{"unreachable": ["europe-west9"]}`: regions that `datasets.list` says it couldn't reach; their data sets are absent.
@@ -193,12 +203,12 @@ impl Switches {
         Err(Failure::blocked("sandbox: jobs are forbidden by a switch."))
     }
 
-    /// The failure that waits for this job, and whether it comes at once.
-    pub(crate) fn take_refusal(&self, dry_run: bool) -> Option<(Failure, bool)> {
+    /// The failure that waits for this job, and when it comes.
+    pub(crate) fn take_refusal(&self, dry_run: bool) -> Option<(Failure, When)> {
         let mut state = lock(&self.state);
         let refusal = state.refusal.as_mut().filter(|refusal| refusal.times > 0 && (refusal.dry_run || !dry_run))?;
         refusal.times -= 1;
-        Some((refusal.failure.clone(), refusal.at_once || dry_run))
+        Some((refusal.failure.clone(), if dry_run { When::Insert } else { refusal.when }))
     }
 
     /// Whether the answer of this insertion is lost, and for how many looks its job then isn't found.
@@ -239,14 +249,15 @@ fn refusal(value: &Value) -> Result<Option<Refusal>, String> {
     let reason = value["reason"].as_str().ok_or("`refuse.reason` (a string) is required")?;
     let failure = Failure::known(reason, value["message"].as_str())
         .ok_or_else(|| format!("unknown reason `{reason}`; known: {}", Failure::known_reasons()))?;
-    let at_once = match value["at"].as_str().unwrap_or("insert") {
-        "insert" => true,
-        "job" => false,
-        _ => return Err("`refuse.at` is insert or job".to_owned()),
+    let when = match value["at"].as_str().unwrap_or("insert") {
+        "insert" => When::Insert,
+        "job" => When::Job,
+        "page" => When::Page,
+        _ => return Err("`refuse.at` is insert, job or page".to_owned()),
     };
     Ok(Some(Refusal {
         failure,
-        at_once,
+        when,
         dry_run: value["dry_run"].as_bool().unwrap_or(false),
         times: value["times"].as_u64().unwrap_or(1),
     }))

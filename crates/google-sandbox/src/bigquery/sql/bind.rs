@@ -95,10 +95,46 @@ impl Drop for Level<'_> {
     }
 }
 
+/// What a block groups by.
+struct Keys {
+    keys: Vec<(Expr, Type)>,
+    /// The key that each item is.
+    items: Vec<Option<usize>>,
+    /// Which keys each grouping set has.
+    sets: Vec<Vec<bool>>,
+}
+
+impl Keys {
+    fn add(&mut self, bound: Bound, item: Option<usize>, place: Option<Position>) -> Result<usize, SqlError> {
+        if let Type::Json | Type::Geography | Type::Array(_) = bound.kind {
+            let message = format!("Grouping by expressions of type {} is not allowed", bound.kind.base_name());
+            return Err(SqlError::query(message).at(place));
+        }
+        let known = self.keys.iter().position(|(key, _)| *key == bound.expr);
+        let key = known.unwrap_or_else(|| {
+            self.keys.push((bound.expr, bound.kind));
+            self.keys.len() - 1
+        });
+        if let Some(item) = item {
+            self.items[item] = Some(key);
+        }
+        Ok(key)
+    }
+}
+
 /// A select item with its name; a column of `*` is bound already.
 enum Item<'a> {
     Ast(&'a Ast, Arc<str>),
     Column(Column, Option<Position>),
+}
+
+impl Item<'_> {
+    fn name(&self) -> Arc<str> {
+        match self {
+            Self::Ast(_, name) => Arc::clone(name),
+            Self::Column(column, _) => Arc::clone(&column.name),
+        }
+    }
 }
 
 impl<'a> Binder<'a> {
@@ -513,23 +549,23 @@ impl<'a> Binder<'a> {
         }
         scope.clause.set(Clause::Select);
         let grouped = self.is_grouped(ast, &items, order, &scope);
-        let mut sets = vec![Vec::new()];
-        // What GROUP BY names by position or alias is the key itself, whatever is inside it.
-        let mut keyed = vec![None; items.len()];
+        let (mut sets, mut item_keys) = (Vec::new(), vec![None; items.len()]);
         if grouped {
             scope.clause.set(Clause::GroupBy);
-            let keys = self.group_keys(&ast.group_by, &items, &scope, slots, &mut sets, &mut keyed)?;
+            let keys;
+            Keys { keys, items: item_keys, sets } = self.group_keys(&ast.group_by, &items, &scope, slots)?;
             *scope.calls.borrow_mut() = super::scope::Calls { next: keys.len(), ..Default::default() };
             scope.grouping = Some(keys);
         }
         scope.clause.set(Clause::Select);
         let mut exprs = Vec::new();
         let mut outputs = Vec::new();
-        for (item, keyed) in items.iter().zip(keyed) {
-            let key = keyed.and_then(|key: usize| scope.group_key(key));
-            let (bound, name) = match (key, item) {
-                (Some(bound), Item::Ast(_, name)) => (bound, Arc::clone(name)),
-                (_, item) => self.item(item, &scope)?,
+        for (item, key) in items.iter().zip(item_keys) {
+            let (bound, name) = match (key, &scope.grouping) {
+                (Some(slot), Some(keys)) => {
+                    (Bound::new(Expr::Column { depth: 0, slot }, keys[slot].1.clone()), item.name())
+                }
+                _ => self.item(item, &scope)?,
             };
             outputs.push(Output { name, kind: bound.kind });
             exprs.push(bound.expr);
@@ -645,20 +681,8 @@ impl<'a> Binder<'a> {
         items: &[Item<'_>],
         scope: &Scope<'_>,
         slots: usize,
-        sets: &mut Vec<Vec<bool>>,
-        keyed: &mut [Option<usize>],
-    ) -> Result<Vec<(Expr, Type)>, SqlError> {
-        let mut keys: Vec<(Expr, Type)> = Vec::new();
-        let mut add = |bound: Bound, place: Option<Position>| -> Result<usize, SqlError> {
-            if let Type::Json | Type::Geography | Type::Array(_) = bound.kind {
-                let message = format!("Grouping by expressions of type {} is not allowed", bound.kind.base_name());
-                return Err(SqlError::query(message).at(place));
-            }
-            Ok(keys.iter().position(|(key, _)| *key == bound.expr).unwrap_or_else(|| {
-                keys.push((bound.expr, bound.kind));
-                keys.len() - 1
-            }))
-        };
+    ) -> Result<Keys, SqlError> {
+        let mut keys = Keys { keys: Vec::new(), items: vec![None; items.len()], sets: Vec::new() };
         let (asts, modifiers) = match ast {
             GroupByExpr::All(modifiers) => (&[][..], modifiers),
             GroupByExpr::Expressions(asts, modifiers) => (asts.as_slice(), modifiers),
@@ -667,89 +691,77 @@ impl<'a> Binder<'a> {
             return Err(SqlError::query("Syntax error: Unexpected keyword WITH"));
         }
         if let GroupByExpr::All(_) = ast {
-            for item in items {
-                match item {
-                    Item::Ast(ast, _) if self.has_aggregate(ast, scope) => {}
-                    item => {
-                        let (bound, _) = self.item(item, scope)?;
-                        if !matches!(bound.expr, Expr::Constant(_)) {
-                            add(bound, None)?;
-                        }
-                    }
+            for (index, item) in items.iter().enumerate() {
+                if let Item::Ast(ast, _) = item
+                    && self.has_aggregate(ast, scope)
+                {
+                    continue;
+                }
+                let (bound, _) = self.item(item, scope)?;
+                if !matches!(bound.expr, Expr::Constant(_)) {
+                    keys.add(bound, Some(index), None)?;
                 }
             }
             scope.calls.borrow_mut().next = slots;
-            *sets = vec![vec![true; keys.len()]];
+            keys.sets = vec![vec![true; keys.keys.len()]];
             return Ok(keys);
         }
         // Each set has the keys of the expressions outside, and those of one line of a ROLLUP.
         let mut plain = Vec::new();
         let mut lines: Option<Vec<Vec<usize>>> = None;
         for ast in asts {
-            let several = match ast {
-                Ast::Rollup(groups) => {
-                    Some((0..=groups.len()).rev().map(|count| groups[..count].concat()).collect::<Vec<_>>())
+            let several: Vec<Vec<Ast>> = match ast {
+                Ast::Rollup(groups) => (0..=groups.len()).rev().map(|count| groups[..count].concat()).collect(),
+                Ast::GroupingSets(groups) => groups.clone(),
+                Ast::Cube(_) => return Err(SqlError::unsupported("CUBE")),
+                ast => {
+                    plain.push(self.group_key_of(ast, items, scope, &mut keys)?);
+                    continue;
                 }
-                Ast::GroupingSets(groups) => Some(groups.clone()),
-                Ast::Cube(groups) => {
-                    let subsets = (0..1usize << groups.len().min(10)).rev().map(|bits| {
-                        groups
-                            .iter()
-                            .enumerate()
-                            .filter(|(index, _)| bits >> index & 1 == 1)
-                            .flat_map(|(_, group)| group.clone())
-                            .collect()
-                    });
-                    Some(subsets.collect())
-                }
-                _ => None,
-            };
-            let Some(several) = several else {
-                let key = add(self.group_key_of(ast, items, scope)?, position(ast.span()))?;
-                if let Some(item) = named_item(ast, items)? {
-                    keyed[item] = Some(key);
-                }
-                plain.push(key);
-                continue;
             };
             if lines.is_some() {
                 return Err(SqlError::unsupported("several grouping sets side by side"));
             }
-            let mut bound = Vec::new();
-            for line in several {
-                let mut line_keys = Vec::new();
-                for ast in line {
-                    line_keys.push(add(self.group_key_of(&ast, items, scope)?, position(ast.span()))?);
-                }
-                bound.push(line_keys);
-            }
-            lines = Some(bound);
+            let bound = several
+                .iter()
+                .map(|line| line.iter().map(|ast| self.group_key_of(ast, items, scope, &mut keys)).collect());
+            lines = Some(bound.collect::<Result<_, _>>()?);
         }
-        let count = keys.len();
-        let lines = lines.unwrap_or_else(|| vec![Vec::new()]);
-        *sets = lines
-            .into_iter()
-            .map(|line| (0..count).map(|key| plain.contains(&key) || line.contains(&key)).collect())
-            .collect();
+        let has =
+            |line: &[usize]| (0..keys.keys.len()).map(|key| plain.contains(&key) || line.contains(&key)).collect();
+        keys.sets = lines.map_or_else(|| vec![has(&[])], |lines| lines.iter().map(|line| has(line)).collect());
         Ok(keys)
     }
 
-    /// What one expression of `GROUP BY` stands for: a position, the name of an item, or itself.
-    fn group_key_of(&self, ast: &Ast, items: &[Item<'_>], scope: &Scope<'_>) -> Result<Bound, SqlError> {
+    /// Adds what one expression of `GROUP BY` stands for: a position, the name of an item, or itself.
+    fn group_key_of(
+        &self,
+        ast: &Ast,
+        items: &[Item<'_>],
+        scope: &Scope<'_>,
+        keys: &mut Keys,
+    ) -> Result<usize, SqlError> {
         let place = position(ast.span());
-        if let Some(index) = named_item(ast, items)? {
-            return self.item(&items[index], scope).map(|(bound, _)| bound);
+        let named = match ast {
+            Ast::Identifier(name) => items.iter().position(|item| match item {
+                Item::Ast(_, item) => item.eq_ignore_ascii_case(&name.value),
+                Item::Column(..) => false,
+            }),
+            ast => ordinal(ast, items.len(), "GROUP BY")?,
+        };
+        if let Some(index) = named {
+            return keys.add(self.item(&items[index], scope)?.0, Some(index), place);
         }
         let bound = self.expr(ast, scope)?;
         if let Expr::Constant(_) = bound.expr {
             return Err(SqlError::query("Cannot GROUP BY literal values").at(place));
         }
-        Ok(bound)
+        keys.add(bound, None, place)
     }
 
     fn item(&self, item: &Item<'_>, scope: &Scope<'_>) -> Result<(Bound, Arc<str>), SqlError> {
         match item {
-            Item::Ast(ast, name) => Ok((self.expr(ast, scope)?, Arc::clone(name))),
+            Item::Ast(ast, _) => Ok((self.expr(ast, scope)?, item.name())),
             Item::Column(column, place) => {
                 let expr = match &scope.grouping {
                     None => column.expr.clone(),
@@ -757,7 +769,7 @@ impl<'a> Binder<'a> {
                         .grouped(&column.expr)
                         .ok_or_else(|| ungrouped("Star expansion", &format!("column {}", column.name), *place))?,
                 };
-                Ok((Bound::new(expr, column.kind.clone()), Arc::clone(&column.name)))
+                Ok((Bound::new(expr, column.kind.clone()), item.name()))
             }
         }
     }
@@ -1483,16 +1495,4 @@ fn column_map(schema: &[Field], table: &dyn Table) -> Result<Vec<Option<usize>>,
         }
     });
     map.collect()
-}
-
-/// The item that an expression of `GROUP BY` names, by its position or its alias.
-fn named_item(ast: &Ast, items: &[Item<'_>]) -> Result<Option<usize>, SqlError> {
-    if let Some(index) = ordinal(ast, items.len(), "GROUP BY")? {
-        return Ok(Some(index));
-    }
-    let Ast::Identifier(name) = ast else { return Ok(None) };
-    Ok(items.iter().position(|item| match item {
-        Item::Ast(_, item) => item.eq_ignore_ascii_case(&name.value),
-        Item::Column(..) => false,
-    }))
 }

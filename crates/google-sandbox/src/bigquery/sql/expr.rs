@@ -11,7 +11,7 @@ use super::error::SqlError;
 use super::functions;
 use super::lexer::position;
 use super::plan::{Comparison, Expr, SubqueryKind};
-use super::scope::{Scope, field};
+use super::scope::{Clause, Scope, field};
 use crate::bigquery::schema::{Field, Type};
 use crate::bigquery::value::Value;
 
@@ -103,7 +103,10 @@ impl Binder<'_> {
         }
         let mark = self.mark();
         scope.before_groups.set(true);
+        // No key has an aggregate.
+        let clause = scope.clause.replace(Clause::GroupBy);
         let bound = self.expr_at(ast, scope);
+        scope.clause.set(clause);
         scope.before_groups.set(false);
         self.reset(mark);
         let bound = bound.ok()?;

@@ -179,7 +179,7 @@ pub(super) struct Subquery {
     pub(super) constant: Option<usize>,
 }
 
-/// Subqueries are never the same: comparing them isn't worth it.
+/// Subqueries are never the same: Google doesn't compare them either when it looks for what is grouped by.
 impl PartialEq for Subquery {
     fn eq(&self, _: &Self) -> bool {
         false

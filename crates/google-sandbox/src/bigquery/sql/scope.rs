@@ -289,12 +289,6 @@ impl<'s> Scope<'s> {
         keys.iter().position(|(key, _)| key == expr).map(|slot| Expr::Column { depth: 0, slot })
     }
 
-    /// A group's key by its number.
-    pub(super) fn group_key(&self, slot: usize) -> Option<super::expr::Bound> {
-        let (_, kind) = self.grouping.as_ref()?.get(slot)?;
-        Some(super::expr::Bound::new(Expr::Column { depth: 0, slot }, kind.clone()))
-    }
-
     /// A slot for an aggregate or a window.
     pub(super) fn new_slot(&self) -> usize {
         let mut calls = self.calls.borrow_mut();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::RowsTable;
 use crate::analytics_data::columns::{Column, PropertyData};
@@ -46,6 +46,7 @@ pub(crate) fn days(today: i32) -> (i32, i32, i32) {
 /// The data set, as it is on a day.
 pub(crate) fn dataset(world: &Arc<World>, today: i32) -> Dataset {
     let id = main_property(world).map(dataset_id).unwrap_or_default();
+    let export = Arc::new(Export { world: Arc::clone(world), sessions: OnceLock::new() });
     let mut dataset = Dataset::new(PROJECT, &id, "EU", "Export of the Analytics property Shop");
     let (first, last, gap) = days(today);
     let suffix = |day: i32| date_of(day).to_string().replace('-', "");
@@ -53,29 +54,45 @@ pub(crate) fn dataset(world: &Arc<World>, today: i32) -> Dataset {
     let modified = |day: i32| (i64::from((day + 3).min(today)) * 86_400 + 4 * 3_600) * 1_000;
     for day in (first..=last).filter(|day| *day != gap) {
         let old = day < today - OLD_DAYS_AGO;
-        dataset.add(events(world, &dataset, &format!("events_{}", suffix(day)), day, old, modified(day)));
+        dataset.add(events(&export, &dataset, &format!("events_{}", suffix(day)), day, old, modified(day)));
     }
     for (family, days) in [("events_intraday_", today..=today), ("events_fresh_", today - 1..=today)] {
         for day in days {
             let name = format!("{family}{}", suffix(day));
-            dataset.add(events(world, &dataset, &name, day, false, modified(day)));
+            dataset.add(events(&export, &dataset, &name, day, false, modified(day)));
         }
     }
     for day in today - USER_DAYS..=last {
         let id = dataset.table_id(&format!("pseudonymous_users_{}", suffix(day)));
-        let world = Arc::clone(world);
-        let table = RowsTable::new(id, user_schema(), move || user_rows(&world, day));
+        let export = Arc::clone(&export);
+        let table = RowsTable::new(id, user_schema(), move || export.users(day));
         dataset.add(Entry::new(table, modified(day)));
     }
     dataset
 }
 
-fn events(world: &Arc<World>, dataset: &Dataset, name: &str, day: i32, old: bool, modified: i64) -> Entry {
-    let world = Arc::clone(world);
+fn events(export: &Arc<Export>, dataset: &Dataset, name: &str, day: i32, old: bool, modified: i64) -> Entry {
     let fields = event_schema(old);
-    let columns = fields.clone();
-    let make = move || main_property(&world).map(|main| event_rows(main, &columns, day)).unwrap_or_default();
-    Entry::new(RowsTable::new(dataset.table_id(name), fields, make), modified)
+    let (columns, rows, count) = (fields.clone(), Arc::clone(export), Arc::clone(export));
+    let table = RowsTable::new(dataset.table_id(name), fields, move || rows.events(&columns, day))
+        .counted(move || count.data().map_or(0, |data| day_events(data, day).len() as u64));
+    Entry::new(table, modified)
+}
+
+/// What the tables are made from.
+struct Export {
+    world: Arc<World>,
+    sessions: OnceLock<Sessions>,
+}
+
+impl Export {
+    fn data(&self) -> Option<&PropertyData> {
+        main_property(&self.world).map(|main| &main.data)
+    }
+
+    fn sessions(&self, data: &PropertyData) -> &Sessions {
+        self.sessions.get_or_init(|| Sessions::of(data))
+    }
 }
 
 fn text(name: &str) -> Field {
@@ -456,18 +473,56 @@ fn parameter(key: &str, value: Value) -> Value {
     Value::record([Value::from(key), Value::record(cells)])
 }
 
-fn event_rows(main: &Property, fields: &[Field], day: i32) -> Vec<Row> {
-    let data = &main.data;
-    let sessions = Sessions::of(data);
-    let shared = Shared::new(fields);
-    let paths = data.column("pagePathPlusQueryString");
-    let rows = data.rows();
-    day_events(data, day)
-        .map(|index| {
-            let event = &rows.events[index];
-            event_row(main, fields, &sessions, &shared, (event, day), path(&paths, index))
-        })
-        .collect()
+impl Export {
+    /// One row for each event of a day.
+    fn events(&self, fields: &[Field], day: i32) -> Vec<Row> {
+        let Some(main) = main_property(&self.world) else {
+            return Vec::new();
+        };
+        let data = &main.data;
+        let shared = Shared::new(fields);
+        let paths = data.column("pagePathPlusQueryString");
+        let rows = data.rows();
+        day_events(data, day)
+            .map(|index| {
+                let event = &rows.events[index];
+                event_row(main, fields, self.sessions(data), &shared, (event, day), path(&paths, index))
+            })
+            .collect()
+    }
+
+    /// One row for each user who was there on that day.
+    fn users(&self, day: i32) -> Vec<Row> {
+        let Some(data) = self.data() else {
+            return Vec::new();
+        };
+        let fields = user_schema();
+        let sessions = self.sessions(data);
+        let shared = Shared::new(&fields);
+        let events = &data.rows().events[day_events(data, day)];
+        let users: BTreeSet<u32> = events.iter().map(|event| data.log.session(event).user).collect();
+        let date = Value::from(date_of(day).to_string().replace('-', ""));
+        users
+            .into_iter()
+            .filter_map(|user| {
+                let last = events.iter().rev().find(|event| data.log.session(event).user == user)?;
+                let session = data.log.session(last);
+                let first = sessions.first_touch[user as usize];
+                let info = Value::record([Value::Int64(last.micros), Value::Int64(first), Value::Null]);
+                let mut set = vec![
+                    ("pseudo_user_id", pseudo_id(user)),
+                    ("stream_id", Value::from("4001001")),
+                    ("user_info", info),
+                    ("device", shared.devices[usize::from(session.device)].clone()),
+                    ("geo", shared.places[usize::from(session.place)].clone()),
+                    ("privacy_info", shared.privacy.clone()),
+                    ("occurrence_date", date.clone()),
+                    ("last_updated_date", date.clone()),
+                ];
+                Some(row_of(&fields, &mut set))
+            })
+            .collect()
+    }
 }
 
 fn path(paths: &Column, index: usize) -> &str {
@@ -637,37 +692,4 @@ fn user_schema() -> Vec<Field> {
         text("occurrence_date"),
         text("last_updated_date"),
     ]
-}
-
-/// One row for each user who was there on that day.
-fn user_rows(world: &World, day: i32) -> Vec<Row> {
-    let Some(main) = main_property(world) else {
-        return Vec::new();
-    };
-    let (data, fields) = (&main.data, user_schema());
-    let sessions = Sessions::of(data);
-    let shared = Shared::new(&fields);
-    let events = &data.rows().events[day_events(data, day)];
-    let users: BTreeSet<u32> = events.iter().map(|event| data.log.session(event).user).collect();
-    let date = Value::from(date_of(day).to_string().replace('-', ""));
-    users
-        .into_iter()
-        .filter_map(|user| {
-            let last = events.iter().rev().find(|event| data.log.session(event).user == user)?;
-            let session = data.log.session(last);
-            let first = sessions.first_touch[user as usize];
-            let info = Value::record([Value::Int64(last.micros), Value::Int64(first), Value::Null]);
-            let mut set = vec![
-                ("pseudo_user_id", pseudo_id(user)),
-                ("stream_id", Value::from("4001001")),
-                ("user_info", info),
-                ("device", shared.devices[usize::from(session.device)].clone()),
-                ("geo", shared.places[usize::from(session.place)].clone()),
-                ("privacy_info", shared.privacy.clone()),
-                ("occurrence_date", date.clone()),
-                ("last_updated_date", date.clone()),
-            ];
-            Some(row_of(&fields, &mut set))
-        })
-        .collect()
 }

@@ -21,6 +21,7 @@ pub(crate) struct RowsTable {
     schema: Vec<Field>,
     make: Make,
     rows: OnceLock<Vec<Row>>,
+    count: Option<Box<dyn Fn() -> u64 + Send + Sync>>,
     partitions: Option<PartitionBy>,
 }
 
@@ -34,7 +35,7 @@ struct PartitionBy {
 impl RowsTable {
     /// A table of these columns.
     pub(crate) fn new(id: TableId, schema: Vec<Field>, make: impl Fn() -> Vec<Row> + Send + Sync + 'static) -> Self {
-        Self { id, schema, make: Box::new(make), rows: OnceLock::new(), partitions: None }
+        Self { id, schema, make: Box::new(make), rows: OnceLock::new(), count: None, partitions: None }
     }
 
     /// A table of rows that are there already.
@@ -42,6 +43,12 @@ impl RowsTable {
         let table = Self::new(id, schema, Vec::new);
         let _ = table.rows.set(rows);
         table
+    }
+
+    /// Says how many rows there are without making them.
+    pub(crate) fn counted(mut self, count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        self.count = Some(Box::new(count));
+        self
     }
 
     /// Cuts it into partitions: rows must be sorted by that column.
@@ -73,7 +80,10 @@ impl Table for RowsTable {
     }
 
     fn row_count(&self) -> u64 {
-        self.all().len() as u64
+        match (&self.count, self.rows.get()) {
+            (Some(count), None) => count(),
+            _ => self.all().len() as u64,
+        }
     }
 
     fn column_bytes(&self, column: usize, rows: Range<u64>) -> u64 {

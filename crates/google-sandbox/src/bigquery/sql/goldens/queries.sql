@@ -120,6 +120,9 @@ WITH t AS (SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'b', 2 UNION ALL SELECT 'a',
 WITH t AS (SELECT STRUCT('m' AS category, 'x' AS brand) AS device, 1 AS v UNION ALL SELECT ('m', 'y'), 2) SELECT device.category, SUM(v) FROM t GROUP BY device.category;
 WITH t AS (SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'a', 2) SELECT k FROM t GROUP BY k HAVING SUM(v) = 3 AND COUNT(*) = 2;
 WITH t AS (SELECT NULL AS k, 1 AS v UNION ALL SELECT NULL, 2 UNION ALL SELECT 5, 3) SELECT k, SUM(v) FROM t GROUP BY k ORDER BY k;
+WITH t AS (SELECT 7 AS a, 'x' AS b, [1, 2] AS c UNION ALL SELECT 9, 'x', [1, 2]) SELECT CONCAT(b, '!') AS k, MIN(a), MAX(a), b, COUNT(*) + 1, ABS(MIN(a)) FROM t GROUP BY k, b;
+WITH t AS (SELECT 1 AS v, [STRUCT('k' AS key, 'x' AS value)] AS params UNION ALL SELECT 2, [STRUCT('k', 'y')] UNION ALL SELECT 3, [STRUCT('k', 'x')]) SELECT (SELECT value FROM UNNEST(params) WHERE key = 'k') AS page, SUM(v) AS n FROM t GROUP BY page ORDER BY n DESC, page;
+WITH t AS (SELECT 1 AS v, [STRUCT('k' AS key, 'x' AS value)] AS params UNION ALL SELECT 2, [STRUCT('k', 'y')] UNION ALL SELECT 3, [STRUCT('k', 'x')]) SELECT UPPER((SELECT value FROM UNNEST(params) WHERE key = 'k')) AS page, SUM(v) AS n FROM t GROUP BY 1 HAVING n > 2 ORDER BY page;
 SELECT COUNT(*) FROM UNNEST([1]) AS x WHERE x > 5;
 SELECT COUNT(*) FROM UNNEST([1]) AS x WHERE x > 5 GROUP BY x;
 SELECT x AS y, COUNT(*) FROM UNNEST([1, 1, 2]) AS x GROUP BY y ORDER BY COUNT(*) DESC, y;

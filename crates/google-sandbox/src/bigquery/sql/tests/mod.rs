@@ -3,6 +3,7 @@
 mod errors;
 mod goldens;
 mod tables;
+mod values;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -42,6 +42,7 @@ fn event_fields() -> Vec<(&'static str, Type)> {
         ("event_params", params()),
         ("event_value_in_usd", Type::Float64),
         ("user_id", Type::String),
+        ("user_properties", params()),
         ("user_pseudo_id", Type::String),
         ("device", device),
         ("traffic_source", strings(&["name", "medium", "source"])),
@@ -65,6 +66,7 @@ fn events(day: i64, count: i64) -> Vec<Row> {
             Value::array([param("page_location", Some(&page), None), param("ga_session_id", None, Some(session))]),
             if index % 3 == 2 { Value::Float64(2.5) } else { Value::Null },
             Value::Null,
+            Value::array([]),
             format!("u{}", index % 3).into(),
             Value::record(["mobile".into(), "Android".into(), "de".into(), Value::record(["Chrome".into()])]),
             Value::record(["(direct)".into(), "(none)".into(), "(direct)".into()]),
@@ -137,7 +139,7 @@ fn only_columns_that_the_result_needs_are_read() {
         read(&format!("WITH e AS (SELECT * FROM {table}) SELECT MAX(user_pseudo_id) FROM e WHERE event_name = 'x'")),
         ["event_name", "user_pseudo_id"]
     );
-    assert_eq!(read(&format!("SELECT * EXCEPT (event_params, device, traffic_source, session_traffic_source_last_click, country, city) FROM {table}")).len(), 6);
+    assert_eq!(read(&format!("SELECT * EXCEPT (event_params, device, traffic_source, session_traffic_source_last_click, user_properties, country, city) FROM {table}")).len(), 6);
     assert_eq!(
         read(&format!(
             "SELECT (SELECT value.int_value FROM UNNEST(event_params) WHERE key = 'a') AS a FROM {table} ORDER BY event_timestamp"
