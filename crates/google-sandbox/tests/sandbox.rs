@@ -645,6 +645,7 @@ async fn every_kind_of_fault() {
         path: regex::Regex::new("runReport").unwrap(),
         nth: 1,
         times: 1000,
+        body: None,
         action: FaultAction::Reset,
     });
     bench.sandbox.faults().clear();
@@ -661,6 +662,32 @@ async fn a_bulk_body_can_be_cut_too() {
     bench.sandbox.faults().add_json(&fault).unwrap();
     let cut = bench.post(&token, &path, &bulk["request"]).await;
     assert_eq!((cut.body.len(), cut.complete), (1_000_000, false));
+}
+
+/// What is kept word for word is kept when asked for, and never holds a token.
+#[tokio::test]
+async fn exchanges_are_kept_on_request_and_without_tokens() {
+    let bench = Bench::start().await;
+    let control =
+        async |method: &str| send(bench.url(), method, "/__sandbox/exchanges", &[], b"").await.unwrap().json();
+    let token = bench.token(false).await;
+    bench.get(&token, "/v1beta/accountSummaries").await;
+    assert_eq!(control("GET").await["exchanges"], Value::Null);
+    control("POST").await;
+    let other = bench.token(false).await;
+    let answer = bench.get(&other, "/v1beta/accountSummaries?pageSize=2").await.json();
+    let bulk = bench.facts["analytics"]["bulk"]["property"].as_str().unwrap().to_owned();
+    let request = body(&["date"], &["eventCount"], json!({"limit": 3}));
+    let streamed = bench.report(&other, &bulk, &request).await;
+    let kept = control("GET").await;
+    let exchanges = kept["exchanges"].as_array().unwrap();
+    assert_eq!(exchanges.len(), 2, "{kept}");
+    assert_eq!((&exchanges[0]["query"], &exchanges[0]["status"]), (&json!("pageSize=2"), &json!(200)));
+    assert_eq!((&exchanges[0]["request"], &exchanges[0]["answer"]), (&Value::Null, &answer));
+    assert_eq!((&exchanges[1]["request"], &exchanges[1]["answer"]), (&request, &streamed));
+    assert!(!kept.to_string().contains(&other));
+    control("DELETE").await;
+    assert_eq!(control("GET").await["exchanges"], Value::Null);
 }
 
 #[tokio::test]

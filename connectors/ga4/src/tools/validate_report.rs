@@ -48,13 +48,13 @@ impl Tool for ValidateReport {
         // Only a report that has nothing else wrong is worth a token: Google names one problem at a time.
         if let Some(window) = window.filter(|_| findings.problems.is_empty()) {
             let request = report.request(window)?;
-            let question = json!({
+            let question = without_nulls(json!({
                 "dimensions": request.dimensions,
                 "metrics": request.metrics,
                 "dimensionFilter": request.dimension_filter,
                 "metricFilter": request.metric_filter,
                 "compatibilityFilter": "INCOMPATIBLE",
-            });
+            }));
             let answer: Result<Value, _> = property.ask("v1beta", "checkCompatibility", &question).await;
             findings.keep(only_arguments(answer.map_err(|failure| failure.into_acp(&property.context)))?);
             asked_google = true;

@@ -129,7 +129,7 @@ impl Tool for ByRegexCluster {
         };
         gaps(&query, &extracted).into_iter().for_each(|gap| call.warn(gap));
         if extracted.rows == 0 {
-            call.warn(explain_nothing(&site, &query, totals.as_ref()).await);
+            call.warn(explain_nothing(&site, &query, totals.as_ref(), None).await);
         }
 
         let groups = assign(&gather.rows, &patterns)?;

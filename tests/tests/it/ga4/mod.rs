@@ -8,8 +8,6 @@ mod faults;
 mod funnel;
 mod models;
 mod published;
-mod raw;
 mod realtime;
 mod report;
-mod secrets;
 mod tools;

@@ -82,8 +82,34 @@ fn a_question_is_checked_without_google_and_without_credentials() {
     assert_eq!(good["filters_sent"][0]["expression"], "esp");
     let notes = good["notes"].to_string();
     assert!(notes.contains("counted by page") && notes.contains("anonymised"), "{notes}");
+    assert_eq!(good["repairs"], json!([]));
     assert_eq!(validate(&mut gsc, &json!({"dimensions": ["hour"]}))["valid"], true, "hour brings its data_state");
     assert!(google.sandbox().log().is_empty(), "nobody was asked");
+    gsc.end_well();
+}
+
+/// What a call would repair is told, and the call does repair it.
+#[test]
+fn repairs_are_told() {
+    let google = Google::start();
+    let mut gsc = Gsc::start(&google);
+    let asked = json!({
+        "dimensions": "device", "searchType": "IMAGE", "end_date": null,
+        "filters": r#"[{"dimension": "country", "expression": "deu"}]"#,
+    });
+    let answer = validate(&mut gsc, &asked);
+    assert_eq!(answer["valid"], true, "{answer}");
+    let expected = [
+        r#"dimensions is read as ["device"]."#,
+        r#"searchType is read as search_type, search_type is read as "image"."#,
+        r#"filters is read as [{"dimension":"country","expression":"deu"}]."#,
+    ];
+    assert_eq!(answer["repairs"], json!(expected));
+    let arguments = gsc.search(&asked).ok().info()["arguments"].clone();
+    assert_eq!((&arguments["dimensions"], &arguments["search_type"]), (&json!(["device"]), &json!("image")));
+    // Whatever else is wrong, the repairs are told.
+    let wrong = validate(&mut gsc, &json!({"dimensions": "query", "searchType": "discover"}));
+    assert_eq!((&wrong["valid"], wrong["repairs"].as_array().map(Vec::len)), (&json!(false), Some(2)), "{wrong}");
     gsc.end_well();
 }
 
