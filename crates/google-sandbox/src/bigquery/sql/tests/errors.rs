@@ -150,6 +150,8 @@ fn deep_statements_are_refused() {
     assert_eq!(error(&deep, &tables()).reason, Reason::Unsupported);
     let long = format!("SELECT {}", vec!["clicks"; 2_000].join(" + ")) + " AS total FROM d.t";
     assert_eq!(error(&long, &tables()).reason, Reason::Unsupported);
+    let nested = format!("SELECT {}1{}", "(".repeat(40), ")".repeat(40));
+    assert_eq!(super::run(&nested, &tables()), ["(1)"]);
     let enough = format!("SELECT {} AS total", vec!["1"; 900].join(" + "));
     assert_eq!(super::run(&enough, &tables()), ["(900)"]);
 }
