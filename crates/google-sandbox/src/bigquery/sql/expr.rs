@@ -426,7 +426,8 @@ impl Binder<'_> {
         })
     }
 
-    fn explicit_cast(&self, bound: Bound, to: &Type, safe: bool) -> Result<Bound, SqlError> {
+    /// What `CAST` makes.
+    pub(super) fn explicit_cast(&self, bound: Bound, to: &Type, safe: bool) -> Result<Bound, SqlError> {
         if let Origin::Undeclared(_) | Origin::Untyped = bound.origin
             && let Some(expr) = self.coerce(bound.clone(), to)?
         {
