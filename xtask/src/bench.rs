@@ -1,11 +1,12 @@
-//! `cargo xtask bench`: speed and memory of a large GA4 report, as ratios against two small programs in the same run.
+//! `cargo xtask bench`: speed and memory of large extractions, as ratios against small programs in the same run.
 //!
-//! One program does what people write: it downloads each page and parses it into `serde_json::Value`. The other is the
-//! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. Numbers depend on the
-//! machine, so nothing here is a test.
+//! For a GA4 report, one program does what people write: it downloads each page and parses it into `serde_json::Value`. The other is the
+//! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. For Search Console, days are
+//! asked for one after another. Numbers depend on the machine, so nothing here is a test.
 
 mod client;
 mod process;
+mod search;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use acp_host::client::{ClientOptions, ToolCall};
 use acp_host::launch::{Environment, Launch, Server};
 use acp_protocol::session::{CallMeta, ConfigureParams};
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -34,9 +36,20 @@ const STARTS: usize = 20;
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// Only these connectors.
+    parts: Vec<Part>,
     /// Rows of the report that is compared.
     #[arg(long, default_value_t = ROWS)]
     rows: u64,
+}
+
+/// A connector that is measured.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Reports of Analytics.
+    Ga4,
+    /// Searches of Search Console.
+    Gsc,
 }
 
 /// What is measured of one extraction.
@@ -45,11 +58,30 @@ struct Measured {
     usage: Usage,
 }
 
+/// A line about a bound, and whether it is kept.
+type Verdict = (String, bool);
+
 /// Runs the task.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     process::supported()?;
     let release = build()?;
-    tokio::runtime::Runtime::new()?.block_on(measure(&release, arguments.rows))
+    let parts = if arguments.parts.is_empty() { Part::value_variants() } else { &arguments.parts };
+    let verdicts = tokio::runtime::Runtime::new()?.block_on(async {
+        let mut verdicts = Vec::new();
+        for part in parts {
+            verdicts.extend(match part {
+                Part::Ga4 => measure(&release, arguments.rows).await?,
+                Part::Gsc => search::measure(&release).await?,
+            });
+        }
+        Result::Ok(verdicts)
+    })?;
+    println!();
+    verdicts.iter().for_each(|(line, _)| println!("{line}"));
+    match verdicts.iter().all(|(_, kept)| *kept) {
+        true => Ok(()),
+        false => Err("a bound is not kept".into()),
+    }
 }
 
 /// Runs one of the small programs: a hidden task, started by this one in its release build.
@@ -60,7 +92,7 @@ pub(crate) fn run_client(program: &Program) -> Result<()> {
 /// Everything that is compared is built alike.
 fn build() -> Result<PathBuf> {
     let status = workspace::cargo()
-        .args(["build", "--release", "--quiet", "-p", "ga4", "-p", "xtask", "-p", "google-sandbox"])
+        .args(["build", "--release", "--quiet", "-p", "ga4", "-p", "gsc", "-p", "xtask", "-p", "google-sandbox"])
         .status()?;
     if !status.success() {
         return Err("the release build failed".into());
@@ -68,9 +100,9 @@ fn build() -> Result<PathBuf> {
     Ok(workspace::metadata()?.target_directory.join("release"))
 }
 
-async fn measure(release: &Path, rows: u64) -> Result<()> {
+async fn measure(release: &Path, rows: u64) -> Result<Vec<Verdict>> {
     let folder = tempfile::tempdir()?;
-    let sandbox = process::Sandbox::start(&release.join("google-sandbox"), folder.path())?;
+    let sandbox = process::Sandbox::start(release, folder.path(), Duration::ZERO)?;
     let bulk = sandbox.facts().await?["analytics"]["bulk"].clone();
     println!("GA4 report of {} rows, pages of 250,000, plain HTTP on this machine\n", thousands(rows));
 
@@ -110,25 +142,20 @@ async fn measure(release: &Path, rows: u64) -> Result<()> {
     }
     verdicts.push(verdict("peak memory at 1,000,000 rows, MiB", peaks[2], "under", 96.0));
     verdicts.push(verdict("peak memory at 2,000,000 rows against 1,000,000", peaks[3] / peaks[2], "at most", 1.05));
-    verdicts.extend(start(release, &sandbox).await?);
-    println!();
-    verdicts.iter().for_each(|(line, _)| println!("{line}"));
-    match verdicts.iter().all(|(_, kept)| *kept) {
-        true => Ok(()),
-        false => Err("a bound is not kept".into()),
-    }
+    verdicts.extend(start(release, &sandbox, "ga4").await?);
+    Ok(verdicts)
 }
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
 }
 
-fn verdict(name: &str, measured: f64, relation: &str, bound: f64) -> (String, bool) {
-    let kept = measured <= bound;
+fn verdict(name: &str, measured: f64, relation: &str, bound: f64) -> Verdict {
+    let kept = if relation == "at least" { measured >= bound } else { measured <= bound };
     (format!("{} {name}: {measured:.2} ({relation} {bound})", if kept { "ok  " } else { "OVER" }), kept)
 }
 
-/// One extraction by a fresh connector, as a host asks for it.
+/// One report by a fresh connector.
 async fn extraction(
     release: &Path,
     sandbox: &process::Sandbox,
@@ -136,8 +163,6 @@ async fn extraction(
     rows: u64,
     folder: &Path,
 ) -> Result<Measured> {
-    let server = connector(release, sandbox, folder)?;
-    server.client().initialize().await?;
     let names =
         |fields: &Value| fields.as_array().into_iter().flatten().map(|field| field["name"].clone()).collect::<Value>();
     let mut arguments = json!({
@@ -148,6 +173,23 @@ async fn extraction(
     if !rows.is_multiple_of(ROWS_PER_DAY) {
         arguments["limit"] = json!(rows);
     }
+    let (measured, came) = call(release, sandbox, ("ga4", "run_report"), arguments, folder).await?;
+    match came? {
+        came if came == rows => Ok(measured),
+        came => Err(format!("{came} rows came, {rows} were asked for").into()),
+    }
+}
+
+/// One call of a fresh connector, as a host makes it: what it took, and how many rows came, or the text of its error.
+async fn call(
+    release: &Path,
+    sandbox: &process::Sandbox,
+    (program, tool): (&str, &str),
+    arguments: Value,
+    folder: &Path,
+) -> Result<(Measured, std::result::Result<u64, String>)> {
+    let server = connector(release, sandbox, program, folder)?;
+    server.client().initialize().await?;
     let credentials = serde_json::from_slice(&std::fs::read(&sandbox.credentials)?)?;
     let meta = CallMeta {
         session: ConfigureParams { credentials: Some(Some(credentials)), ..ConfigureParams::default() },
@@ -155,22 +197,24 @@ async fn extraction(
     };
     let arguments = arguments.as_object().cloned().unwrap_or_default();
     let begun = Instant::now();
-    let answer = server.client().call(ToolCall::new("run_report", arguments).meta(meta)).await?;
+    let answer = server.client().call(ToolCall::new(tool, arguments).meta(meta)).await?;
     let wall = begun.elapsed();
     let usage = Usage::of(server.id().ok_or("the connector ended")?)?;
-    let data = answer.meta.system_data.as_ref().ok_or_else(|| answer.model_text.clone())?;
-    if data.row_count != rows {
-        return Err(format!("{} rows came, {rows} were asked for", data.row_count).into());
-    }
-    if let Some(uri) = &data.table_uri {
-        std::fs::remove_file(acp_host::table::file_path(uri)?)?;
-    }
     server.close().await?;
-    Ok(Measured { wall, usage })
+    let rows = match &answer.meta.system_data {
+        None => Err(answer.model_text),
+        Some(data) => {
+            if let Some(uri) = &data.table_uri {
+                std::fs::remove_file(acp_host::table::file_path(uri)?)?;
+            }
+            Ok(data.row_count)
+        }
+    };
+    Ok((Measured { wall, usage }, rows))
 }
 
-fn connector(release: &Path, sandbox: &process::Sandbox, folder: &Path) -> Result<Server> {
-    let launch = Launch::program(release, release.join("ga4").display().to_string()).environment(Environment::Empty);
+fn connector(release: &Path, sandbox: &process::Sandbox, program: &str, folder: &Path) -> Result<Server> {
+    let launch = Launch::program(release, release.join(program).display().to_string()).environment(Environment::Empty);
     Ok(launch.tmp_dir(folder).variable("ACP_GOOGLE_SANDBOX", &sandbox.url).spawn(ClientOptions::default())?)
 }
 
@@ -211,14 +255,14 @@ async fn small_program(
 }
 
 /// From the start of the process to the answer of `initialize`, memory while nothing happens, size of the tool list.
-async fn start(release: &Path, sandbox: &process::Sandbox) -> Result<Vec<(String, bool)>> {
+async fn start(release: &Path, sandbox: &process::Sandbox, program: &str) -> Result<Vec<Verdict>> {
     let folder = tempfile::tempdir()?;
     let mut times = Vec::new();
     let mut idle = 0;
     let mut bytes = (0, 0);
     for _ in 0..STARTS {
         let begun = Instant::now();
-        let server = connector(release, sandbox, folder.path())?;
+        let server = connector(release, sandbox, program, folder.path())?;
         server.client().initialize().await?;
         times.push(begun.elapsed());
         let list = server.client().request_raw("tools/list", &json!({})).await?;
@@ -230,10 +274,10 @@ async fn start(release: &Path, sandbox: &process::Sandbox) -> Result<Vec<(String
     times.sort();
     let median = times[times.len() / 2].as_secs_f64() * 1000.0;
     Ok(vec![
-        verdict("start to the initialize answer, ms (median)", median, "under", 20.0),
-        verdict("memory while idle, MiB", mib(idle), "under", 16.0),
+        verdict(&format!("{program}: start to the initialize answer, ms (median)"), median, "under", 20.0),
+        verdict(&format!("{program}: memory while idle, MiB"), mib(idle), "under", 16.0),
         verdict(
-            &format!("tools/list of {} tools, kB a tool", bytes.1),
+            &format!("{program}: tools/list of {} tools, kB a tool", bytes.1),
             bytes.0 as f64 / 1000.0 / bytes.1 as f64,
             "at most",
             1.5,

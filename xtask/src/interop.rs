@@ -1,5 +1,6 @@
 //! `cargo xtask interop`: what others wrote for MCP, run against our servers. The official conformance suite judges the
-//! transports; the Inspector and hosts on the client libraries drive `acp-toy`.
+//! transports; the Inspector and hosts on the client libraries drive `acp-toy`; Google's clients and its descriptions of its
+//! APIs judge the connectors and the sandbox they are tested with.
 //!
 //! A newcomer counts too: the guide for authors of connectors is followed from an empty folder. And what the sandbox computes is
 //! held against Google's own SQL engine.
@@ -8,6 +9,7 @@
 //! the client libraries are in `xtask/interop`.
 
 mod conformance;
+mod google;
 mod guide;
 mod hosts;
 mod inspector;
@@ -47,6 +49,8 @@ enum Part {
     Inspector,
     /// Hosts on the client libraries for TypeScript and Python.
     Hosts,
+    /// Google's clients for Python beside the connectors, and its descriptions of its APIs.
+    Google,
     /// A connector made from an empty folder, as CONTRIBUTING.md says.
     Guide,
     /// The sandbox's SQL against Google's own engine.
@@ -72,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 Part::Conformance => conformance::run(&tools).await?,
                 Part::Inspector => inspector::run(&tools).await?,
                 Part::Hosts => hosts::run(&tools).await?,
+                Part::Google => google::run(&tools).await?,
                 Part::Guide => guide::run().await?,
                 Part::Sql => sql::run(&tools).await?,
             }
@@ -93,7 +98,7 @@ async fn step(name: &str, work: impl Future<Output = Result<String>>) -> Result<
     Ok(())
 }
 
-/// A program of the `tests` crate.
+/// A program of the workspace.
 fn program(name: &str) -> Result<PathBuf> {
     let metadata = workspace::metadata()?;
     Ok(metadata.target_directory.join("debug").join(name).with_extension(std::env::consts::EXE_EXTENSION))
@@ -104,6 +109,16 @@ async fn toy_over_http(scratch: &Path) -> Result<Served> {
     let mut toy = Command::new(program("acp-toy")?);
     toy.args(["--http", "--port", "0"]).env("ACP_TMP_DIR", scratch);
     Served::start(&mut toy).await
+}
+
+/// Runs a program each of whose lines tells what it has checked.
+async fn checked(program: &mut Command, scratch: &Path) -> Result<String> {
+    let printed = succeed(program.env("ACP_TMP_DIR", scratch)).await?;
+    let lines: Vec<&str> = printed.lines().collect();
+    match lines.as_slice() {
+        [] => Err("it checked nothing".into()),
+        lines => Ok(lines.join("\n   ")),
+    }
 }
 
 /// Runs a program to its end. Whatever its exit code is, it is for the caller to judge.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_core::{Call, Identity, Result};
-use acp_google::{Context, Failure, Google, Session};
+use acp_google::{Context, Failure, Google, Rows, Session};
 use jiff::tz::TimeZone;
 use moka::future::Cache;
 use serde::de::DeserializeOwned;
@@ -130,7 +130,11 @@ impl Ga4 {
 impl Property {
     /// The property in the Data API.
     pub(crate) fn data_url(&self) -> String {
-        format!("{}/v1beta/properties/{}", self.session.endpoints().analytics_data(), self.id)
+        self.data_url_of("v1beta")
+    }
+
+    fn data_url_of(&self, version: &str) -> String {
+        format!("{}/{version}/properties/{}", self.session.endpoints().analytics_data(), self.id)
     }
 
     fn admin_url(&self, version: &str, rest: &str) -> String {
@@ -156,12 +160,41 @@ impl Property {
         list(&self.session, &self.admin_url(version, &format!("/{name}")), name).await
     }
 
-    /// A small report, whole.
+    /// A small report, whole. Conversion reports are in `v1alpha`, all others in `v1beta`.
     pub(crate) async fn small_report(&self, request: &ReportRequest) -> Result<ReportEnd, Failure> {
-        let _permit = self.open.acquire().await;
-        let report: ReportEnd = self.session.post(&format!("{}:runReport", self.data_url()), request).await?;
-        check_kind(&report)?;
+        let version = if request.conversion_spec.is_some() { "v1alpha" } else { "v1beta" };
+        let report: ReportEnd = self.ask(version, "runReport", request).await?;
+        check_kind(&report.kind, "analyticsData#runReport")?;
         Ok(report)
+    }
+
+    /// Asks a method of the Data API that answers with one small object.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        version: &str,
+        method: &str,
+        request: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let _permit = self.open.acquire().await;
+        self.session.post(&format!("{}:{method}", self.data_url_of(version)), request).await
+    }
+
+    /// A realtime report, whose rows come with it.
+    pub(crate) async fn realtime(&self, request: &ReportRequest) -> Result<Rows, Failure> {
+        let _permit = self.open.acquire().await;
+        self.session.post_rows(&format!("{}:runRealtimeReport", self.data_url()), request, "rows").await
+    }
+
+    /// The key events that count as conversions in Google Ads; none where Google does not offer reports of them.
+    pub(crate) async fn conversions(&self) -> Result<Vec<Conversion>, Failure> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Answer {
+            conversions: Vec<Conversion>,
+        }
+        let _permit = self.open.acquire().await;
+        let answer: Answer = self.session.get(&format!("{}/metadata", self.data_url_of("v1alpha"))).await?;
+        Ok(answer.conversions)
     }
 
     async fn zone_of_a_report(&self) -> Result<String, Failure> {
@@ -215,7 +248,10 @@ pub(crate) struct ReportRequest {
     pub(crate) dimensions: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) metrics: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) date_ranges: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) minute_ranges: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dimension_filter: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,6 +270,8 @@ pub(crate) struct ReportRequest {
     pub(crate) limit: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) return_property_quota: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) conversion_spec: Option<Value>,
 }
 
 /// A report without its rows, or with the few rows of a small one.
@@ -250,6 +288,41 @@ pub(crate) struct ReportEnd {
     pub(crate) row_count: u64,
     pub(crate) metadata: ReportMetadata,
     pub(crate) property_quota: Option<Value>,
+}
+
+/// A `runFunnelReport` request (v1alpha).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FunnelRequest {
+    pub(crate) date_ranges: Vec<Value>,
+    pub(crate) funnel: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) funnel_breakdown: Option<Value>,
+    pub(crate) funnel_visualization_type: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) segments: Vec<Value>,
+    pub(crate) limit: u64,
+    pub(crate) return_property_quota: bool,
+}
+
+/// A funnel, twice: with rates, and as it is drawn.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FunnelReport {
+    pub(crate) kind: String,
+    pub(crate) funnel_table: FunnelTable,
+    pub(crate) funnel_visualization: FunnelTable,
+    pub(crate) property_quota: Option<Value>,
+}
+
+/// One of the two tables of a funnel.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FunnelTable {
+    pub(crate) dimension_headers: Vec<ColumnHeader>,
+    pub(crate) metric_headers: Vec<ColumnHeader>,
+    pub(crate) rows: Vec<TotalsRow>,
+    pub(crate) metadata: ReportMetadata,
 }
 
 /// A column as Google announces it.
@@ -296,6 +369,15 @@ pub(crate) struct Metadata {
     pub(crate) metrics: Vec<FieldMetadata>,
 }
 
+/// A key event that Google Ads counts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Conversion {
+    /// `conversionActions/…`.
+    pub(crate) conversion_action: String,
+    pub(crate) display_name: String,
+}
+
 /// One dimension or metric.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -305,6 +387,7 @@ pub(crate) struct FieldMetadata {
     pub(crate) description: String,
     pub(crate) deprecated_api_names: Vec<String>,
     pub(crate) custom_definition: bool,
+    pub(crate) category: String,
     /// `TYPE_INTEGER` and the like; metrics only.
     #[serde(rename = "type")]
     pub(crate) metric_type: String,

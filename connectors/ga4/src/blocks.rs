@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_core::{Builder, Call, Error, Result};
+use acp_core::{BlockData, Builder, Call, Error, Result};
 use acp_google::Failure;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -77,7 +77,7 @@ fn block_error(property: &Property, failure: Failure) -> Error {
     failure.into_acp(&property.context)
 }
 
-async fn property_settings(ga4: Arc<Ga4>, call: Arc<Call>) -> Result<Value> {
+async fn property_settings(ga4: Arc<Ga4>, call: Arc<Call>) -> Result<BlockData> {
     let property = ga4.property(&call)?;
     let (settings, attribution, retention) = tokio::join!(
         property.settings(),
@@ -91,7 +91,8 @@ async fn property_settings(ga4: Arc<Ga4>, call: Arc<Call>) -> Result<Value> {
         Ok(value) => keep.iter().filter_map(|key| Some(((*key).to_owned(), value.get(*key)?.clone()))).collect(),
         Err(failure) => Map::from_iter([("error".to_owned(), json!(block_error(&property, failure).message()))]),
     };
-    Ok(json!({
+    let is_whole = attribution.is_ok() && retention.is_ok();
+    let data = json!({
         "property_id": property.id,
         "name": settings.display_name,
         "time_zone": settings.time_zone,
@@ -103,7 +104,8 @@ async fn property_settings(ga4: Arc<Ga4>, call: Arc<Call>) -> Result<Value> {
         "created": settings.create_time.get(..10),
         "attribution": or_error(attribution, &["reportingAttributionModel", "acquisitionConversionEventLookbackWindow", "otherConversionEventLookbackWindow"]),
         "data_retention": or_error(retention, &["eventDataRetention", "userDataRetention"]),
-    }))
+    });
+    Ok(if is_whole { data.into() } else { BlockData::partial(data) })
 }
 
 async fn key_events(ga4: Arc<Ga4>, call: Arc<Call>) -> Result<Value> {

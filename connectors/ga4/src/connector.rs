@@ -8,7 +8,13 @@ use acp_protocol::autocontext::ResourceSummary;
 use acp_protocol::capability::{CostModel, ResourceIdInfo};
 
 use crate::api::{Ga4, SCOPES};
+use crate::tools::compare_conversion_models::CompareConversionModels;
+use crate::tools::regex_cluster::ByRegexCluster;
+use crate::tools::run_funnel_report::RunFunnelReport;
+use crate::tools::run_realtime_report::RunRealtimeReport;
 use crate::tools::run_report::RunReport;
+use crate::tools::search_fields::SearchFields;
+use crate::tools::validate_report::ValidateReport;
 use crate::{blocks, resources};
 
 /// How long blocks of figures are kept.
@@ -16,7 +22,15 @@ const FIGURES: Duration = Duration::from_secs(6 * 3600);
 
 /// The connector.
 pub(crate) fn connector(google: Google) -> Connector {
-    blocks::declare(Connector::builder(about(), Ga4::new(google))).tool::<RunReport>().build()
+    blocks::declare(Connector::builder(about(), Ga4::new(google)))
+        .tool::<RunReport>()
+        .tool::<ByRegexCluster>()
+        .tool::<CompareConversionModels>()
+        .tool::<RunRealtimeReport>()
+        .tool::<RunFunnelReport>()
+        .tool::<SearchFields>()
+        .tool::<ValidateReport>()
+        .build()
 }
 
 fn about() -> About {

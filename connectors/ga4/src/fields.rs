@@ -9,6 +9,8 @@ use crate::api::{FieldMetadata, Metadata};
 
 /// Names offered in an error.
 const SUGGESTIONS: usize = 3;
+/// Fields that are all named in an error.
+const LISTED: usize = 24;
 /// A name less alike than this is no suggestion.
 const LIKENESS: f64 = 0.72;
 
@@ -16,8 +18,10 @@ const LIKENESS: f64 = 0.72;
 /// of them are fields of their own elsewhere.
 const ALIASES: &[(&str, &str)] = &[
     ("users", "totalUsers"),
+    ("users", "activeUsers"),
     ("uniqueVisitors", "totalUsers"),
     ("visitors", "totalUsers"),
+    ("visitors", "activeUsers"),
     ("pageviews", "screenPageViews"),
     ("pageViews", "screenPageViews"),
     ("page_views", "screenPageViews"),
@@ -59,9 +63,36 @@ pub(crate) enum Kind {
     Metric,
 }
 
+/// The fields of realtime reports, by Google's documentation: no method lists them.
+const REALTIME_DIMENSIONS: &[(&str, &str)] = &[
+    ("appVersion", "App version"),
+    ("audienceId", "Audience ID"),
+    ("audienceName", "Audience name"),
+    ("audienceResourceName", "Audience resource name"),
+    ("city", "City"),
+    ("cityId", "City ID"),
+    ("country", "Country"),
+    ("countryId", "Country ID"),
+    ("deviceCategory", "Device category"),
+    ("eventName", "Event name"),
+    ("minutesAgo", "Realtime minutes ago"),
+    ("platform", "Platform"),
+    ("streamId", "Stream ID"),
+    ("streamName", "Stream name"),
+    ("unifiedScreenName", "Page title and screen name"),
+];
+const REALTIME_METRICS: &[(&str, &str)] = &[
+    ("activeUsers", "Active users"),
+    ("eventCount", "Event count"),
+    ("keyEvents", "Key events"),
+    ("screenPageViews", "Views"),
+];
+
 /// The fields of a property.
 #[derive(Debug)]
 pub(crate) struct Fields {
+    /// What they are the fields of.
+    whose: &'static str,
     dimensions: Vec<FieldMetadata>,
     metrics: Vec<FieldMetadata>,
     dimension_names: HashMap<String, usize>,
@@ -76,7 +107,7 @@ pub(crate) struct Resolved {
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Dimension => "dimension",
             Self::Metric => "metric",
@@ -104,11 +135,27 @@ impl Fields {
             fields.iter().enumerate().map(|(place, field)| (field.api_name.clone(), place)).collect()
         };
         Self {
+            whose: "this property",
             dimension_names: index(&metadata.dimensions),
             metric_names: index(&metadata.metrics),
             dimensions: metadata.dimensions,
             metrics: metadata.metrics,
         }
+    }
+
+    /// The few fields of realtime reports. Those of a property, if it is given, have its user properties among them.
+    pub(crate) fn of_realtime(property: Option<&Self>) -> Self {
+        let field = |(api_name, ui_name): &(&str, &str)| FieldMetadata {
+            api_name: (*api_name).to_owned(),
+            ui_name: (*ui_name).to_owned(),
+            metric_type: "TYPE_INTEGER".to_owned(),
+            ..FieldMetadata::default()
+        };
+        let custom = property.into_iter().flat_map(|property| &property.dimensions);
+        let user_properties = custom.filter(|field| field.api_name.starts_with("customUser:"));
+        let dimensions = REALTIME_DIMENSIONS.iter().map(field).chain(user_properties.cloned()).collect();
+        let metrics = REALTIME_METRICS.iter().map(field).collect();
+        Self { whose: "realtime reports", ..Self::new(Metadata { dimensions, metrics }) }
     }
 
     /// The field of this exact name.
@@ -147,8 +194,8 @@ impl Fields {
         let fields = self.all(kind);
         let renamed = fields.iter().find(|field| field.deprecated_api_names.iter().any(|old| old == name));
         let alias = || {
-            let (_, meant) = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name))?;
-            self.get(kind, meant)
+            let meant = ALIASES.iter().filter(|(alias, _)| alias.eq_ignore_ascii_case(name));
+            meant.into_iter().find_map(|(_, meant)| self.get(kind, meant))
         };
         let spelling = || {
             let wanted = plain(name);
@@ -170,14 +217,20 @@ impl Fields {
             ));
         }
         let nearest = self.nearest(kind, name);
-        let advice = if nearest.is_empty() {
-            "See the names in the autocontext blocks custom_dimensions, custom_metrics and key_events.".to_owned()
-        } else {
+        let all = self.all(kind);
+        let advice = if all.len() <= LISTED {
+            let names: Vec<&str> = all.iter().map(|field| field.api_name.as_str()).collect();
+            format!("There are {}.", names.join(", "))
+        } else if !nearest.is_empty() {
             format!("Did you mean {}?", nearest.join(", "))
+        } else {
+            "search_fields finds names by words; see also the autocontext blocks custom_dimensions, custom_metrics and key_events."
+                .to_owned()
         };
         Error::invalid_arguments(format!(
-            "{shown:?} is not a {} of this property. {advice} Do not retry with the same name.",
-            kind.word()
+            "{shown:?} is not a {} of {}. {advice} Do not retry with the same name.",
+            kind.word(),
+            self.whose
         ))
     }
 
@@ -198,6 +251,22 @@ impl Fields {
         scored.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
     }
 
+    /// The fields that words are about, the best first: by name, old and usual names, title and description.
+    pub(crate) fn search(&self, query: &str, kind: Option<Kind>) -> Vec<(Kind, &FieldMetadata)> {
+        let words: Vec<String> = query.split_whitespace().map(plain).filter(|word| !word.is_empty()).collect();
+        let whole = plain(query);
+        let aliases: Vec<&str> =
+            ALIASES.iter().filter(|(alias, _)| plain(alias) == whole).map(|(_, meant)| *meant).collect();
+        let kinds = [Kind::Metric, Kind::Dimension].into_iter().filter(|one| kind.is_none_or(|kind| kind == *one));
+        let fields = kinds.flat_map(|kind| self.all(kind).iter().map(move |field| (kind, field)));
+        let mut scored: Vec<(f64, Kind, &FieldMetadata)> = fields
+            .map(|(kind, field)| (likeness(field, &whole, &words, &aliases), kind, field))
+            .filter(|(score, ..)| *score > 0.0)
+            .collect();
+        scored.sort_by(|one, two| two.0.total_cmp(&one.0).then(one.2.api_name.len().cmp(&two.2.api_name.len())));
+        scored.into_iter().map(|(_, kind, field)| (kind, field)).collect()
+    }
+
     /// The column of a field.
     pub(crate) fn header(&self, kind: Kind, name: &str) -> Header {
         let field = self.get(kind, name);
@@ -210,11 +279,57 @@ impl Fields {
     }
 }
 
+/// How well a field answers a search: each word counts where it is found, a name as a whole counts most.
+fn likeness(field: &FieldMetadata, whole: &str, words: &[String], aliases: &[&str]) -> f64 {
+    let names: Vec<String> =
+        std::iter::once(&field.api_name).chain(&field.deprecated_api_names).map(|n| plain(n)).collect();
+    let (title, description) = (plain(&field.ui_name), plain(&field.description));
+    let of_word = |word: &String| match () {
+        () if names.iter().any(|name| name.contains(word)) || title.contains(word) => 3.0,
+        () if description.contains(word) => 1.0,
+        () if word.len() >= 4 && names.iter().any(|name| strsim::jaro_winkler(word, name) > 0.88) => 1.0,
+        () => 0.0,
+    };
+    let found: Vec<f64> = words.iter().map(of_word).filter(|score| *score > 0.0).collect();
+    let exact = names.iter().any(|name| name == whole) || title == *whole;
+    let bonus = if exact {
+        20.0
+    } else if aliases.contains(&field.api_name.as_str()) {
+        10.0
+    } else {
+        0.0
+    };
+    // A field with all words comes before one with a single word in its name.
+    found.iter().sum::<f64>() + 2.0 * found.len() as f64 * f64::from(u8::from(found.len() == words.len())) + bonus
+}
+
+/// What a field describes, as far as its name tells: Google's metadata do not say it.
+pub(crate) fn scope(name: &str) -> Option<&'static str> {
+    const PREFIXES: [(&str, &str); 9] = [
+        ("customEvent:", "event"),
+        ("averageCustomEvent:", "event"),
+        ("countCustomEvent:", "event"),
+        ("customUser:", "user"),
+        ("customItem:", "item"),
+        ("firstUser", "user, first touch"),
+        ("session", "session"),
+        ("landingPage", "session"),
+        ("item", "item"),
+    ];
+    const ATTRIBUTED: [&str; 6] =
+        ["source", "medium", "sourceMedium", "campaignName", "defaultChannelGroup", "primaryChannelGroup"];
+    if ATTRIBUTED.contains(&name) {
+        return Some("event, credited by the reporting attribution model");
+    }
+    PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, scope)| *scope)
+}
+
 /// Dates and hours are typed; week, month and the like keep their leading zeros as text.
 fn dimension_type(name: &str) -> ColumnType {
     match name {
         "date" | "firstSessionDate" => ColumnType::Date,
         "dateHour" | "dateHourMinute" => ColumnType::Datetime,
+        "minutesAgo" => ColumnType::Integer,
         _ => ColumnType::String,
     }
 }
@@ -225,6 +340,58 @@ fn metric_type(name: &str, field: Option<&FieldMetadata>) -> ColumnType {
         Some(field) if field.metric_type == "TYPE_INTEGER" && !name.starts_with("keyEvents") => ColumnType::Integer,
         _ => ColumnType::Number,
     }
+}
+
+/// Metrics whose rows add up to the total: each event counts in one row, whole or in parts.
+const ADDITIVE: &[&str] = &[
+    "addToCarts",
+    "advertiserAdClicks",
+    "advertiserAdCost",
+    "advertiserAdImpressions",
+    "checkouts",
+    "ecommercePurchases",
+    "eventCount",
+    "eventValue",
+    "grossItemRevenue",
+    "grossPurchaseRevenue",
+    "itemDiscountAmount",
+    "itemListClickEvents",
+    "itemListViewEvents",
+    "itemRefundAmount",
+    "itemRevenue",
+    "itemViewEvents",
+    "itemsAddedToCart",
+    "itemsCheckedOut",
+    "itemsClickedInList",
+    "itemsClickedInPromotion",
+    "itemsPurchased",
+    "itemsViewed",
+    "itemsViewedInList",
+    "itemsViewedInPromotion",
+    "keyEvents",
+    "newUsers",
+    "organicGoogleSearchClicks",
+    "organicGoogleSearchImpressions",
+    "promotionClicks",
+    "promotionViews",
+    "publisherAdClicks",
+    "publisherAdImpressions",
+    "purchaseRevenue",
+    "refundAmount",
+    "screenPageViews",
+    "shippingAmount",
+    "taxAmount",
+    "totalAdRevenue",
+    "totalRevenue",
+    "transactions",
+    "userEngagementDuration",
+];
+
+/// Whether the rows of a metric may be added up. Users and sessions may not: one of them can be in several rows, and both
+/// are estimates (HyperLogLog++). Rates and averages may not either, and of other metrics nobody knows.
+pub(crate) fn is_additive(metric: &str) -> bool {
+    let prefixes = ["keyEvents:", "customEvent:", "countCustomEvent:"];
+    ADDITIVE.contains(&metric) || prefixes.iter().any(|prefix| metric.starts_with(prefix))
 }
 
 /// A name without what spellings differ in.
@@ -290,11 +457,26 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_with_the_nearest() {
-        let message = |kind, name| fields().resolve(kind, name).unwrap_err().message().to_owned();
+        let mut many = fields();
+        let others = (0..LISTED).map(|number| FieldMetadata { api_name: format!("x{number}"), ..Default::default() });
+        many.metrics.extend(others.clone());
+        many.dimensions.extend(others);
+        let message = |kind, name| many.resolve(kind, name).unwrap_err().message().to_owned();
         assert!(message(Kind::Metric, "sesions").contains("Did you mean sessions"));
         assert!(message(Kind::Dimension, "pageTitel").contains("pageTitle"));
         assert!(message(Kind::Dimension, "sessions").contains("is a metric, not a dimension"));
-        assert!(message(Kind::Metric, "xqzw").contains("autocontext"));
+        assert!(message(Kind::Metric, "qqqq").contains("search_fields"));
+        let few = fields().resolve(Kind::Metric, "qqqq").unwrap_err();
+        assert!(few.message().contains("There are sessions, totalUsers"), "{few}");
+    }
+
+    #[test]
+    fn realtime_has_few_fields_and_names_them() {
+        let realtime = Fields::of_realtime(Some(&fields()));
+        assert_eq!(realtime.resolve(Kind::Metric, "users").unwrap().name, "activeUsers");
+        assert_eq!(realtime.header(Kind::Dimension, "minutesAgo").column_type, ColumnType::Integer);
+        let error = realtime.resolve(Kind::Metric, "sessions").unwrap_err();
+        assert!(error.message().contains("realtime reports") && error.message().contains("screenPageViews"), "{error}");
     }
 
     #[test]

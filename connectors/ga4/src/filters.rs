@@ -1,7 +1,10 @@
 //! Filters as a model writes them, a flat list, and as Google wants them, a tree.
 
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+
 use acp_core::{Error, Result};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -58,6 +61,97 @@ pub(crate) struct MetricFilter {
     /// Same group: alternatives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,
+}
+
+/// The dimension filters of `run_report` in another tool. Its schema points there, since the whole is too long to be paid
+/// for in each; so spellings are repaired and mistakes named here.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Value>")]
+pub(crate) struct Filters(Vec<DimensionFilter>);
+
+impl Deref for Filters {
+    type Target = Vec<DimensionFilter>;
+
+    fn deref(&self) -> &Vec<DimensionFilter> {
+        &self.0
+    }
+}
+
+impl DerefMut for Filters {
+    fn deref_mut(&mut self) -> &mut Vec<DimensionFilter> {
+        &mut self.0
+    }
+}
+
+impl Filters {
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl JsonSchema for Filters {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Filters".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "array", "items": {"type": "object"}})
+    }
+}
+
+impl TryFrom<Vec<Value>> for Filters {
+    type Error = String;
+
+    fn try_from(entries: Vec<Value>) -> Result<Self, String> {
+        entries
+            .into_iter()
+            .enumerate()
+            .map(|(place, entry)| read_filter(place + 1, entry))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+/// Reads an entry of a list of filters. What it holds is not repeated.
+fn read_filter(number: usize, entry: Value) -> Result<DimensionFilter, String> {
+    const FIELDS: [&str; 7] = ["field", "match_type", "value", "values", "case_sensitive", "not", "group"];
+    let refuse =
+        |why: &str| Err(format!("filter {number} {why}; filters are written as dimension_filters of run_report"));
+    let Value::Object(entry) = entry else { return refuse("is no object with field, match_type and value") };
+    let mut known = serde_json::Map::new();
+    for (name, mut value) in entry.into_iter().filter(|(_, value)| !value.is_null()) {
+        let meant = FIELDS.iter().find(|field| field.replace('_', "") == name.replace('_', "").to_ascii_lowercase());
+        let Some(meant) = meant else {
+            return refuse(
+                "has an unknown field; there are field, match_type, value, values, case_sensitive, not and group",
+            );
+        };
+        if *meant == "match_type" {
+            let Some(text) = value.as_str().map(|text| text.replace(['-', ' '], "_").to_ascii_uppercase()) else {
+                return refuse("has a match_type that is no text");
+            };
+            if serde_json::from_value::<DimensionMatch>(json!(text)).is_err() {
+                return refuse(
+                    "needs one of EXACT, BEGINS_WITH, ENDS_WITH, CONTAINS, FULL_REGEXP, PARTIAL_REGEXP, IN_LIST, EMPTY as match_type",
+                );
+            }
+            value = json!(text);
+        }
+        known.insert((*meant).to_owned(), value);
+    }
+    if !known.contains_key("field") || !known.contains_key("match_type") {
+        return refuse("needs field and match_type");
+    }
+    match serde_json::from_value(Value::Object(known)) {
+        Ok(filter) => Ok(filter),
+        Err(_) => refuse(
+            "has a value of the wrong type: field, value and group are texts, values is a list of texts, case_sensitive and not are true or false",
+        ),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -149,7 +243,7 @@ fn in_list(field: &str, values: &[String], case_sensitive: bool) -> Value {
     json!({"fieldName": field, "inListFilter": {"values": values, "caseSensitive": case_sensitive}})
 }
 
-fn check_regex(field: &str, pattern: &str) -> Result<()> {
+pub(crate) fn check_regex(field: &str, pattern: &str) -> Result<()> {
     let field = shown(field);
     if pattern.len() > REGEX_MAX {
         return Err(Error::invalid_arguments(format!(
@@ -208,6 +302,11 @@ fn number(value: f64) -> Value {
 
 /// The tree of a list: entries of one group are alternatives, groups and entries without one must all hold.
 pub(crate) fn tree<C: Condition>(conditions: &[C]) -> Result<Option<Value>> {
+    tree_of("filter", conditions)
+}
+
+/// As [`tree`], with the name that a leaf has in that kind of report.
+pub(crate) fn tree_of<C: Condition>(leaf: &str, conditions: &[C]) -> Result<Option<Value>> {
     if conditions.len() > CONDITIONS_MAX {
         return Err(Error::invalid_arguments(format!(
             "There are {} filters of one kind; at most {CONDITIONS_MAX} are allowed. Use IN_LIST or a regular expression.",
@@ -216,7 +315,7 @@ pub(crate) fn tree<C: Condition>(conditions: &[C]) -> Result<Option<Value>> {
     }
     let mut groups: Vec<(Option<&str>, Vec<Value>)> = Vec::new();
     for condition in conditions {
-        let mut expression = json!({"filter": condition.filter()?});
+        let mut expression = json!({leaf: condition.filter()?});
         if condition.not() {
             expression = json!({"notExpression": expression});
         }
@@ -226,14 +325,17 @@ pub(crate) fn tree<C: Condition>(conditions: &[C]) -> Result<Option<Value>> {
             None => groups.push((group, vec![expression])),
         }
     }
-    let all: Vec<Value> = groups.into_iter().map(|(_, alternatives)| one_or("orGroup", alternatives)).collect();
-    Ok((!all.is_empty()).then(|| one_or("andGroup", all)))
+    let all: Vec<Value> =
+        groups.into_iter().filter_map(|(_, alternatives)| group_of("orGroup", alternatives)).collect();
+    Ok(group_of("andGroup", all))
 }
 
-fn one_or(group: &str, mut expressions: Vec<Value>) -> Value {
+/// Expressions as one, if there are any; `group` is `andGroup` or `orGroup`.
+pub(crate) fn group_of(group: &str, mut expressions: Vec<Value>) -> Option<Value> {
     match expressions.len() {
-        1 => expressions.remove(0),
-        _ => json!({group: {"expressions": expressions}}),
+        0 => None,
+        1 => expressions.pop(),
+        _ => Some(json!({group: {"expressions": expressions}})),
     }
 }
 
@@ -294,6 +396,26 @@ mod tests {
             .collect();
         assert_eq!(or, [&json!("a"), &json!("c")]);
         assert_eq!(and[2]["filter"]["fieldName"], "d");
+    }
+
+    #[test]
+    fn lists_without_a_schema_are_repaired_or_refused_by_name() {
+        let read = |list: Value| serde_json::from_value::<Filters>(list).map_err(|error| error.to_string());
+        let filters =
+            read(json!([{"field": "country", "matchType": "exact", "value": "x", "caseSensitive": true, "not": null}]));
+        let filter = filters.unwrap()[0].clone();
+        assert_eq!((filter.match_type, filter.case_sensitive, filter.not), (DimensionMatch::Exact, Some(true), None));
+        for (list, fix) in [
+            (json!(["country"]), "is no object"),
+            (json!([{"field": "country"}]), "needs field and match_type"),
+            (json!([{"field": "country", "match_type": "LIKE"}]), "BEGINS_WITH"),
+            (json!([{"field": "country", "match_type": 3}]), "no text"),
+            (json!([{"field": "a", "match_type": "EXACT"}, {"dimension": "b"}]), "filter 2 has an unknown field"),
+            (json!([{"field": "country", "match_type": "EXACT", "value": 3}]), "wrong type"),
+        ] {
+            let message = read(list.clone()).unwrap_err();
+            assert!(message.contains(fix) && !message.contains(['"', '`']), "{list}: {message}");
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! ACP connector for Google Analytics 4.
 
+mod amount;
 mod api;
 mod blocks;
 mod connector;
 mod fields;
 mod filters;
+mod question;
 mod report;
 mod resources;
 mod tools;

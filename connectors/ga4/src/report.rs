@@ -84,7 +84,7 @@ pub(crate) async fn extract(
         if page_first.is_some_and(|row| !first_rows.insert(row)) {
             return Err(inconsistent("Google sent the same page twice"));
         }
-        check_kind(&end)?;
+        check_kind(&end.kind, "analyticsData#runReport")?;
         check_columns(request, &end)?;
         let expected = end.row_count.min(pages.limit);
         if let Some(known) = known.filter(|known| *known != end.row_count) {
@@ -114,17 +114,17 @@ pub(crate) async fn extract(
 }
 
 /// An answer that is no report must not pass for an empty one.
-pub(crate) fn check_kind(end: &ReportEnd) -> Result<()> {
-    match end.kind.as_str() {
-        "analyticsData#runReport" => Ok(()),
-        _ => Err(Error::upstream(
+pub(crate) fn check_kind(kind: &str, wanted: &str) -> Result<()> {
+    match kind == wanted {
+        true => Ok(()),
+        false => Err(Error::upstream(
             "Google's answer is not a report. Run it again; if it happens again, a proxy may be answering in Google's place.",
         )),
     }
 }
 
 /// Values are told apart by their place alone, so the columns must be those that were asked for.
-fn check_columns(request: &ReportRequest, end: &ReportEnd) -> Result<()> {
+pub(crate) fn check_columns(request: &ReportRequest, end: &ReportEnd) -> Result<()> {
     let same = |asked: &[Value], came: &[ColumnHeader]| {
         asked.len() == came.len() && asked.iter().zip(came).all(|(asked, came)| asked["name"] == came.name)
     };
@@ -132,6 +132,11 @@ fn check_columns(request: &ReportRequest, end: &ReportEnd) -> Result<()> {
         return Ok(());
     }
     Err(inconsistent("Google sent other columns than those that were asked for"))
+}
+
+/// The refusal of a row whose values can't be told apart.
+pub(crate) fn other_columns() -> Error {
+    Error::upstream("A row of Google's report does not have the columns that were asked for. Run it again.")
 }
 
 fn inconsistent(what: &str) -> Error {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use acp_core::{Call, Identity, Result};
 use acp_google::{Context, Failure, Google, Lanes, Rows, Session, path_segment};
 use moka::future::Cache;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -292,6 +293,9 @@ pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SearchEnd {
+    /// The rows were taken out of this list; what is no list has none, and must not pass for an answer without rows.
+    #[serde(rename = "rows")]
+    _rows: Vec<IgnoredAny>,
     /// How impressions were counted: `byProperty`, `byPage` or `byNewsShowcasePanel`.
     pub(crate) response_aggregation_type: String,
     pub(crate) metadata: SearchMetadata,

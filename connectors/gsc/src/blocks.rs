@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_core::{Builder, Call, DateWindow, Error, Result};
+use acp_core::{BlockData, Builder, Call, DateWindow, Error, Result};
 use futures::future::join_all;
 use jiff::ToSpan;
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ fn everything(dimensions: Vec<Dimension>, search_type: SearchType, window: DateW
     }
 }
 
-async fn search_types_with_data(console: Arc<SearchConsole>, call: Arc<Call>) -> Result<Value> {
+async fn search_types_with_data(console: Arc<SearchConsole>, call: Arc<Call>) -> Result<BlockData> {
     use SearchType::{Discover, GoogleNews, Image, News, Video, Web};
     let (site, window) = recent(&console, &call).await?;
     let types = [Web, Image, Video, News, Discover, GoogleNews];
@@ -136,9 +136,10 @@ async fn search_types_with_data(console: Arc<SearchConsole>, call: Arc<Call>) ->
         Err(failure) => json!({"search_type": search_type.name(), "error": failure.into_acp(&site.context).message()}),
     });
     let entries: Vec<Value> = entries.collect();
-    match entries.iter().all(|entry| entry.get("error").is_some()) {
-        true => Err(Error::upstream(entries[0]["error"].as_str().unwrap_or_default())),
-        false => Ok(json!(entries)),
+    match entries.iter().filter(|entry| entry.get("error").is_some()).count() {
+        0 => Ok(json!(entries).into()),
+        all if all == entries.len() => Err(Error::upstream(entries[0]["error"].as_str().unwrap_or_default())),
+        _ => Ok(BlockData::partial(json!(entries))),
     }
 }
 

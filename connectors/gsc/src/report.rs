@@ -167,7 +167,9 @@ pub(crate) fn coverage(query: &Query, extracted: &Extracted, totals: Option<&Fig
         return Err("Days are missing, because a quota ended the extraction.");
     }
     if query.filters_queries() {
-        return Err("A filter on query takes anonymised queries out of the totals too.");
+        return Err(
+            "A filter on query takes anonymised queries out of the totals too; without it they are in the totals.",
+        );
     }
     if query.dimensions == [Dimension::SearchAppearance] {
         return Err("One result can have several search appearances, so rows overlap.");
@@ -189,8 +191,13 @@ pub(crate) fn coverage(query: &Query, extracted: &Extracted, totals: Option<&Fig
     }))
 }
 
-/// Why there are no rows, as far as one small question tells.
-pub(crate) async fn explain_nothing(site: &Site, query: &Query, totals: Option<&Figures>) -> String {
+/// Why there are no rows, as far as one small question tells; `unfiltered` are totals without any filter, where they are known.
+pub(crate) async fn explain_nothing(
+    site: &Site,
+    query: &Query,
+    totals: Option<&Figures>,
+    unfiltered: Option<Figures>,
+) -> String {
     let name = query.search_type.name();
     let Some(totals) = totals else {
         return "There is no row, and Google's totals could not be read, so the reason is not known. Ask again."
@@ -207,8 +214,15 @@ pub(crate) async fn explain_nothing(site: &Site, query: &Query, totals: Option<&
     if query.filters.is_empty() {
         return no_traffic;
     }
-    let unfiltered = Query { filters: Vec::new(), aggregation: Aggregation::Auto, ..query.clone() };
-    let Ok(unfiltered) = unfiltered.ask_totals(site, unfiltered.combination().counted().name()).await else {
+    let ask = async {
+        let whole = Query { filters: Vec::new(), aggregation: Aggregation::Auto, ..query.clone() };
+        whole.ask_totals(site, whole.combination().counted().name()).await.ok()
+    };
+    let unfiltered = match unfiltered {
+        Some(unfiltered) => Some(unfiltered),
+        None => ask.await,
+    };
+    let Some(unfiltered) = unfiltered else {
         return "No row matches. Whether the filters or the window are the reason could not be found out.".to_owned();
     };
     let without = unfiltered.impressions;

@@ -110,6 +110,12 @@ impl Query {
         self.filters.iter().any(|filter| filter.dimension == FilterDimension::Query)
     }
 
+    /// The same question with its other filters alone.
+    pub(crate) fn without_query_filters(&self) -> Self {
+        let others = self.filters.iter().filter(|filter| filter.dimension != FilterDimension::Query);
+        Self { filters: others.cloned().collect(), ..self.clone() }
+    }
+
     /// The same question about one day.
     fn on(&self, day: Date) -> Self {
         Self { window: DateWindow { start: day, end: day }, ..self.clone() }

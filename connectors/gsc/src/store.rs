@@ -89,13 +89,22 @@ impl RowStore {
             return Ok(());
         }
         if rows.len() >= self.rows_max || keys.len() > self.keys_max {
-            return Err(too_many(self.rows_max, self.advice));
+            return Err(self.too_many());
         }
         let place = rows.len() as u32;
         let whole = |place: &u32| if *place == rows.len() as u32 { hash } else { hasher.hash_one(key_at(*place)) };
         index.insert_unique(hash, place, whole);
         rows.push(Held { end: keys.len(), figures });
         Ok(())
+    }
+
+    fn too_many(&self) -> Error {
+        Error::invalid_arguments(format!(
+            "The result is too large to be merged, joined or sorted here: at most {} rows with {} MiB of values fit. {}",
+            self.rows_max,
+            self.keys_max >> 20,
+            self.advice
+        ))
     }
 
     /// Hands out the rows in an order; rows that tie stay as they came.
@@ -182,12 +191,6 @@ impl RowStore {
 fn key_of<'a>(keys: &'a [u8], rows: &[Held], place: usize) -> &'a [u8] {
     let start = place.checked_sub(1).map_or(0, |before| rows[before].end);
     &keys[start..rows[place].end]
-}
-
-fn too_many(rows: usize, advice: &str) -> Error {
-    Error::invalid_arguments(format!(
-        "The result is too large to be merged, joined or sorted here: at most {rows} rows fit. {advice}"
-    ))
 }
 
 #[cfg(test)]

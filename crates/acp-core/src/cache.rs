@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::call::lock;
 use crate::clock::Clock;
+use crate::connector::BlockData;
 use crate::credentials::Identity;
 use crate::error::{Error, Result};
 
@@ -108,27 +109,34 @@ impl Memory {
     }
 
     /// A block, from memory, from disk, or from the source. Concurrent calls for the same block ask the source once.
-    /// The flag says whether it came from a cache. Failures are not kept.
+    /// The flag says whether it came from a cache. Failures are not kept, and neither is a block with parts that failed.
     pub(crate) async fn block(
         &self,
         key: BlockKey,
         ttl: Duration,
-        read: impl Future<Output = Result<Value>>,
+        read: impl Future<Output = Result<BlockData>>,
     ) -> Result<(Arc<Value>, bool)> {
         let file = self.file("blocks", &[key.scope.as_str(), &key.resource, &key.block]);
-        let mut cached = true;
+        let (mut cached, mut whole) = (true, true);
         let fetch = async {
             if let Some(kept) = self.read::<Kept>(file.as_deref()).filter(|kept| kept.expires > self.clock.now()) {
                 return Ok(kept);
             }
             cached = false;
-            let data = Arc::new(read.await?);
+            let BlockData { data, is_whole } = read.await?;
+            whole = is_whole;
             let now = self.clock.now();
-            let kept = Kept { expires: now.checked_add(ttl).unwrap_or(now), data };
-            self.write(file.as_deref(), &kept);
+            let kept = Kept { expires: now.checked_add(ttl).unwrap_or(now), data: Arc::new(data) };
+            if is_whole {
+                self.write(file.as_deref(), &kept);
+            }
             Ok(kept)
         };
-        let kept = self.blocks.try_get_with(key, fetch).await.map_err(|error: Arc<Error>| Error::clone(&error))?;
+        let kept = self.blocks.try_get_with(key.clone(), fetch).await;
+        if !whole {
+            self.blocks.invalidate(&key).await;
+        }
+        let kept = kept.map_err(|error: Arc<Error>| Error::clone(&error))?;
         Ok((kept.data, cached))
     }
 

@@ -110,7 +110,27 @@ pub(crate) struct Block {
     pub(crate) read: ReadBlock,
 }
 
-type ReadBlock = Box<dyn Fn(Arc<Call>) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
+type ReadBlock = Box<dyn Fn(Arc<Call>) -> BoxFuture<'static, Result<BlockData>> + Send + Sync>;
+
+/// What a block holds. JSON is whole; what has parts that could not be read is delivered and not kept.
+#[derive(Debug)]
+pub struct BlockData {
+    pub(crate) data: Value,
+    pub(crate) is_whole: bool,
+}
+
+impl BlockData {
+    /// Data of which parts are missing because they could not be read: the next one who asks reads them again.
+    pub fn partial(data: Value) -> Self {
+        Self { data, is_whole: false }
+    }
+}
+
+impl From<Value> for BlockData {
+    fn from(data: Value) -> Self {
+        Self { data, is_whole: true }
+    }
+}
 
 /// Builds a [`Connector`].
 pub struct Builder<S> {
@@ -232,10 +252,11 @@ impl<S: Source> Builder<S> {
 
     /// Adds a block that exists for every resource. `description` says what it holds.
     #[must_use]
-    pub fn block<F, Fut>(self, id: &str, description: &str, read: F) -> Self
+    pub fn block<F, Fut, D>(self, id: &str, description: &str, read: F) -> Self
     where
         F: Fn(Arc<S>, Arc<Call>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Value>> + Send + 'static,
+        Fut: Future<Output = Result<D>> + Send + 'static,
+        D: Into<BlockData>,
     {
         self.block_for(id, description, &[], None, read)
     }
@@ -243,7 +264,7 @@ impl<S: Source> Builder<S> {
     /// Adds a block that exists for some levels only (none: all), and that is kept for its own time (`None`: the
     /// connector's).
     #[must_use]
-    pub fn block_for<F, Fut>(
+    pub fn block_for<F, Fut, D>(
         mut self,
         id: &str,
         description: &str,
@@ -253,14 +274,19 @@ impl<S: Source> Builder<S> {
     ) -> Self
     where
         F: Fn(Arc<S>, Arc<Call>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Value>> + Send + 'static,
+        Fut: Future<Output = Result<D>> + Send + 'static,
+        D: Into<BlockData>,
     {
         assert!(self.blocks.iter().all(|block| block.descriptor.id != id), "two blocks are called {id}");
         assert!(is_block_id(id), "the block id {id} must be lowercase words joined by _");
         let applies_to = (!levels.is_empty()).then(|| levels.iter().map(ToString::to_string).collect());
         let source = self.source.clone();
         let descriptor = BlockDescriptor { id: id.to_owned(), description: description.to_owned(), applies_to };
-        self.blocks.push(Block { descriptor, ttl, read: Box::new(move |call| Box::pin(read(source.clone(), call))) });
+        let read = move |call| -> BoxFuture<'static, Result<BlockData>> {
+            let data = read(source.clone(), call);
+            Box::pin(async move { Ok(data.await?.into()) })
+        };
+        self.blocks.push(Block { descriptor, ttl, read: Box::new(read) });
         self
     }
 

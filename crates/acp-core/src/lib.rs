@@ -49,11 +49,11 @@ pub use cli::run;
 #[cfg(feature = "any-server")]
 pub use cli::run_server;
 pub use clock::Clock;
-pub use connector::{About, Builder, Connector, Resource, Source};
+pub use connector::{About, BlockData, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};
 pub use dates::DateWindow;
 pub use error::{Error, Result};
 pub use host_tables::{HostRow, HostTable};
 pub use table::{ObjectTable, TableWriter};
 pub use tables::{NamedTable, Tables};
-pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec};
+pub use tool::{Answer, Extraction, Hints, Info, Tool, ToolSpec, read_arguments, repaired_arguments};

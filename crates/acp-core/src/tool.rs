@@ -178,6 +178,25 @@ impl Answer for Info {
     }
 }
 
+/// Reads arguments as a call of the tool would: names and values repaired, the published schema checked. For tools that check
+/// another tool's arguments before they are used; `resource_id` is none of them.
+///
+/// # Errors
+/// `ACP_INVALID_ARGUMENTS` with what a call would be refused with.
+pub fn read_arguments<T: Tool>(arguments: JsonObject) -> Result<T> {
+    let arguments = repaired_arguments::<T>(arguments)?;
+    serde_json::from_value(Value::Object(arguments)).map_err(unreadable)
+}
+
+/// The arguments as [`read_arguments`] reads them, for tools that say what was repaired.
+///
+/// # Errors
+/// As [`read_arguments`].
+pub fn repaired_arguments<T: Tool>(arguments: JsonObject) -> Result<JsonObject> {
+    let input = InputSchema::of::<T>();
+    input.check(input.rename(arguments)?)
+}
+
 /// A tool whose types are no longer known.
 pub(crate) struct ToolEntry {
     pub(crate) spec: ToolSpec,

@@ -21,6 +21,7 @@
 
 mod check;
 mod client;
+mod clusters;
 mod credentials;
 mod endpoints;
 mod error;
@@ -36,6 +37,7 @@ mod token;
 
 pub use check::{Api, check};
 pub use client::{Body, Rows, Session, parse};
+pub use clusters::Cluster;
 pub use credentials::GoogleCredentials;
 pub use endpoints::{Endpoints, SANDBOX_VARIABLE, path_segment};
 pub use error::{BodyKind, Context, Failure, GoogleError, Transport, TransportKind};

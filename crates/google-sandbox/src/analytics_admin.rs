@@ -94,7 +94,11 @@ fn setting(property: &Property, what: &str, request: &ApiRequest) -> Result<Valu
             "acquisitionConversionEventLookbackWindow":
                 "ACQUISITION_CONVERSION_EVENT_LOOKBACK_WINDOW_30_DAYS",
             "otherConversionEventLookbackWindow": "OTHER_CONVERSION_EVENT_LOOKBACK_WINDOW_90_DAYS",
-            "reportingAttributionModel": "PAID_AND_ORGANIC_CHANNELS_DATA_DRIVEN",
+            "reportingAttributionModel": if property.reports_last_click() {
+                "PAID_AND_ORGANIC_CHANNELS_LAST_CLICK"
+            } else {
+                "PAID_AND_ORGANIC_CHANNELS_DATA_DRIVEN"
+            },
             "adsWebConversionDataExportScope": "NOT_SELECTED_YET",
         }),
         "googleSignalsSettings" => json!({

@@ -33,8 +33,8 @@ pub enum FaultAction {
 
 /// One scripted fault.
 ///
-/// As JSON: `{"method": "POST", "path": ":runReport$", "nth": 2, "times": 1, "action": {"status": {"code": 429, "headers":
-/// {"Retry-After": "1"}, "body": "..."}}}`. Other actions: `{"delay_ms": 500}`, `{"cut_after_bytes": 100}`,
+/// As JSON: `{"method": "POST", "path": ":runReport$", "body": "\"country\"", "nth": 2, "times": 1, "action": {"status": {"code":
+/// 429, "headers": {"Retry-After": "1"}, "body": "..."}}}`. Other actions: `{"delay_ms": 500}`, `{"cut_after_bytes": 100}`,
 /// `{"drip_ms": 20}`, `"reset"`, `"expire_token"`. Several faults may hit one request.
 #[derive(Clone, Debug)]
 pub struct Fault {
@@ -42,6 +42,8 @@ pub struct Fault {
     pub method: Option<String>,
     /// Matched against the path, without the query.
     pub path: Regex,
+    /// Matched against the body; any when absent.
+    pub body: Option<regex::bytes::Regex>,
     /// The first matching request that is hit, counted from 1.
     pub nth: u64,
     /// How many consecutive matching requests are hit.
@@ -57,11 +59,15 @@ impl Fault {
     /// A text that says which part isn't understood.
     pub fn from_json(value: &Value) -> Result<Self, String> {
         let fault = value.as_object().ok_or("a fault is a JSON object")?;
-        known_keys(fault, &["method", "path", "nth", "times", "action"], "fault")?;
+        known_keys(fault, &["method", "path", "body", "nth", "times", "action"], "fault")?;
         let path = fault.get("path").and_then(Value::as_str).ok_or("`path` (a regular expression) is required")?;
         Ok(Self {
             method: optional_string(fault, "method")?.map(|m| m.to_ascii_uppercase()),
             path: Regex::new(path).map_err(|e| format!("`path`: {e}"))?,
+            body: optional_string(fault, "body")?
+                .map(|body| regex::bytes::Regex::new(&body))
+                .transpose()
+                .map_err(|e| format!("`body`: {e}"))?,
             nth: positive(fault, "nth")?,
             times: positive(fault, "times")?,
             action: action(fault.get("action").ok_or("`action` is required")?)?,
@@ -190,11 +196,13 @@ impl Faults {
     }
 
     /// The actions that hit this request. Every matching fault counts it, so scripts don't depend on each other.
-    pub(crate) fn hit(&self, method: &str, path: &str) -> Vec<FaultAction> {
+    pub(crate) fn hit(&self, method: &str, path: &str, body: &[u8]) -> Vec<FaultAction> {
         let mut hits = Vec::new();
         for armed in lock(&self.armed).iter_mut() {
             let fault = &armed.fault;
-            let matches = fault.method.as_deref().is_none_or(|m| m == method) && fault.path.is_match(path);
+            let matches = fault.method.as_deref().is_none_or(|m| m == method)
+                && fault.path.is_match(path)
+                && fault.body.as_ref().is_none_or(|pattern| pattern.is_match(body));
             if !matches {
                 continue;
             }
@@ -221,14 +229,18 @@ mod tests {
     fn hits_the_nth_and_so_many_times() {
         let faults = Faults::default();
         faults.add_json(&json!({"path": "/x$", "nth": 2, "times": 2, "action": "reset"})).unwrap();
-        let hits: Vec<usize> = (0..5).map(|_| faults.hit("GET", "/x").len()).collect();
+        let hits: Vec<usize> = (0..5).map(|_| faults.hit("GET", "/x", b"").len()).collect();
         assert_eq!(hits, [0, 1, 1, 0, 0]);
-        assert!(faults.hit("GET", "/y").is_empty());
+        assert!(faults.hit("GET", "/y", b"").is_empty());
+        faults.add_json(&json!({"path": "/z$", "body": "\"page\"", "action": "reset"})).unwrap();
+        let hits = [b"{}".as_slice(), b"\xff", br#"["page"]"#].map(|body| faults.hit("POST", "/z", body).len());
+        assert_eq!(hits, [0, 0, 1]);
     }
 
     #[test]
     fn refuses_what_it_does_not_know() {
         assert!(fault(json!({"path": "(", "action": "reset"})).is_err());
+        assert!(fault(json!({"path": "x", "body": "(", "action": "reset"})).is_err());
         assert!(fault(json!({"path": "x", "action": "explode"})).is_err());
         assert!(fault(json!({"path": "x", "action": {"delay_ms": -1}})).is_err());
         assert!(fault(json!({"path": "x", "acton": "reset"})).is_err());

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `GET /__sandbox/facts` | what was planted: accounts, properties, sites, known totals, a request for a million rows |
 //! | `GET`, `DELETE /__sandbox/log` | the requests so far, and how many ran at once |
+//! | `POST`, `GET`, `DELETE /__sandbox/exchanges` | starts to keep requests and answers word for word; those so far; ends it |
 //! | `GET`, `DELETE /__sandbox/ledger` | tokens charged to each identity on each property |
 //! | `POST /__sandbox/quota` | `{"email", "property", "tokens"}`: leaves so many tokens for the current hour |
 //! | `POST`, `DELETE /__sandbox/faults` | scripted faults, see [`Fault`] |
@@ -89,6 +90,7 @@ mod answer;
 mod bigquery;
 mod clock;
 mod events;
+mod exchanges;
 mod facts;
 mod faults;
 mod google_error;
@@ -166,6 +168,7 @@ pub async fn start(options: Options) -> io::Result<Sandbox> {
         world,
         faults: Faults::default(),
         log: Arc::default(),
+        exchanges: exchanges::Exchanges::default(),
         ledger: Arc::default(),
         search_console,
     });

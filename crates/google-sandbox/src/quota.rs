@@ -17,13 +17,15 @@ const CONCURRENT_REQUESTS: u64 = 10;
 const SERVER_ERRORS_PER_HOUR: u64 = 10;
 const THRESHOLDED_PER_HOUR: u64 = 120;
 
-/// Core and realtime reports draw on buckets of their own.
+/// Core, realtime and funnel reports draw on buckets of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Category {
     /// Reports, metadata, compatibility.
     Core,
     /// Realtime reports.
     Realtime,
+    /// Funnel reports.
+    Funnel,
 }
 
 /// Whose bucket, and on which property.

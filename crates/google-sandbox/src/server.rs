@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::answer::{Answer, BodyFaults, Content, SandboxBody};
+use crate::exchanges::Exchanges;
 use crate::faults::{Fault, FaultAction, Faults};
 use crate::google_error::GoogleError;
 use crate::identities::{Identities, Identity, Refused};
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) faults: Faults,
     /// What was asked.
     pub(crate) log: Arc<RequestLog>,
+    /// What was asked and answered, word for word, while somebody wants it.
+    pub(crate) exchanges: Exchanges,
     /// What was spent.
     pub(crate) ledger: Arc<Ledger>,
     /// Search Console: its sites, its searches, its switches.
@@ -88,6 +91,8 @@ pub(crate) struct ApiRequest {
     pub(crate) query: String,
     /// Bearer token.
     pub(crate) bearer: Option<String>,
+    /// What the client calls itself.
+    pub(crate) user_agent: String,
     content_type: String,
     accepts_gzip: bool,
     /// Body.
@@ -213,8 +218,7 @@ async fn handle(
             ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
     };
-    let bearer = read.as_ref().ok().and_then(|request| request.bearer.as_deref());
-    let fate = Fate::of(shared, &method, &path, bearer);
+    let fate = Fate::of(shared, &method, &path, read.as_ref().ok());
     if fate.reset {
         log(0);
         reset.store(true, Ordering::SeqCst);
@@ -242,16 +246,16 @@ struct Fate {
 }
 
 impl Fate {
-    fn of(shared: &Shared, method: &str, path: &str, bearer: Option<&str>) -> Self {
+    fn of(shared: &Shared, method: &str, path: &str, request: Option<&ApiRequest>) -> Self {
         let mut fate = Self { wait: shared.latency, reset: false, replacement: None, body: BodyFaults::default() };
-        for action in shared.faults.hit(method, path) {
+        for action in shared.faults.hit(method, path, request.map_or(&[], |request| &request.body)) {
             match action {
                 FaultAction::Delay(ms) => fate.wait += Duration::from_millis(ms),
                 FaultAction::CutAfterBytes(bytes) => fate.body.cut_after = Some(bytes),
                 FaultAction::Drip(ms) => fate.body.drip = Some(Duration::from_millis(ms)),
                 FaultAction::Reset => fate.reset = true,
                 FaultAction::ExpireToken => {
-                    if let Some(token) = bearer {
+                    if let Some(token) = request.and_then(|request| request.bearer.as_deref()) {
                         shared.identities.revoke(token);
                     }
                     fate.replacement = Some(GoogleError::invalid_credentials().answer());
@@ -271,7 +275,7 @@ impl Fate {
 async fn compute(shared: &Arc<Shared>, request: ApiRequest) -> Answer {
     let shared = Arc::clone(shared);
     let computed = tokio::task::spawn_blocking(move || {
-        let answer = route(&shared, &request);
+        let answer = shared.exchanges.note(&request, route(&shared, &request));
         let pretty = request.parameter("prettyPrint").is_some_and(|value| value == "true" || value == "1");
         finish(answer, pretty, request.accepts_gzip)
     });
@@ -309,6 +313,15 @@ fn control_route(shared: &Shared, request: &ApiRequest) -> Answer {
         ("GET", "/__sandbox/log") => Answer::json(200, &shared.log.to_json()),
         ("DELETE", "/__sandbox/log") => {
             shared.log.clear();
+            done()
+        }
+        ("GET", "/__sandbox/exchanges") => Answer::json(200, &shared.exchanges.to_json()),
+        ("POST", "/__sandbox/exchanges") => {
+            shared.exchanges.start();
+            done()
+        }
+        ("DELETE", "/__sandbox/exchanges") => {
+            shared.exchanges.stop();
             done()
         }
         ("GET", "/__sandbox/ledger") => Answer::json(200, &shared.ledger.to_json()),
@@ -364,6 +377,7 @@ async fn read(request: Request<Incoming>) -> io::Result<Result<ApiRequest, Googl
     let (head, body) = request.into_parts();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let bearer = header("authorization").strip_prefix("Bearer ").map(|token| token.trim().to_owned());
+    let user_agent = header("user-agent").to_owned();
     let content_type = header("content-type").to_ascii_lowercase();
     let accepts_gzip = header("accept-encoding").contains("gzip");
     let body = match Limited::new(body, MAX_BODY).collect().await {
@@ -378,6 +392,7 @@ async fn read(request: Request<Incoming>) -> io::Result<Result<ApiRequest, Googl
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         bearer,
+        user_agent,
         content_type,
         accepts_gzip,
         body,

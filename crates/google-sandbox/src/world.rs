@@ -156,6 +156,11 @@ fn property(
 }
 
 impl Property {
+    /// Whether its reporting attribution model is last click; the others' is data-driven.
+    pub(crate) fn reports_last_click(&self) -> bool {
+        self.kind == Kind::RevenueRestricted
+    }
+
     /// Whether an identity may see this property.
     pub(crate) fn visible_to(&self, identity: &Identity) -> bool {
         match identity.sight {

@@ -645,6 +645,7 @@ async fn every_kind_of_fault() {
         path: regex::Regex::new("runReport").unwrap(),
         nth: 1,
         times: 1000,
+        body: None,
         action: FaultAction::Reset,
     });
     bench.sandbox.faults().clear();
@@ -661,6 +662,32 @@ async fn a_bulk_body_can_be_cut_too() {
     bench.sandbox.faults().add_json(&fault).unwrap();
     let cut = bench.post(&token, &path, &bulk["request"]).await;
     assert_eq!((cut.body.len(), cut.complete), (1_000_000, false));
+}
+
+/// What is kept word for word is kept when asked for, and never holds a token.
+#[tokio::test]
+async fn exchanges_are_kept_on_request_and_without_tokens() {
+    let bench = Bench::start().await;
+    let control =
+        async |method: &str| send(bench.url(), method, "/__sandbox/exchanges", &[], b"").await.unwrap().json();
+    let token = bench.token(false).await;
+    bench.get(&token, "/v1beta/accountSummaries").await;
+    assert_eq!(control("GET").await["exchanges"], Value::Null);
+    control("POST").await;
+    let other = bench.token(false).await;
+    let answer = bench.get(&other, "/v1beta/accountSummaries?pageSize=2").await.json();
+    let bulk = bench.facts["analytics"]["bulk"]["property"].as_str().unwrap().to_owned();
+    let request = body(&["date"], &["eventCount"], json!({"limit": 3}));
+    let streamed = bench.report(&other, &bulk, &request).await;
+    let kept = control("GET").await;
+    let exchanges = kept["exchanges"].as_array().unwrap();
+    assert_eq!(exchanges.len(), 2, "{kept}");
+    assert_eq!((&exchanges[0]["query"], &exchanges[0]["status"]), (&json!("pageSize=2"), &json!(200)));
+    assert_eq!((&exchanges[0]["request"], &exchanges[0]["answer"]), (&Value::Null, &answer));
+    assert_eq!((&exchanges[1]["request"], &exchanges[1]["answer"]), (&request, &streamed));
+    assert!(!kept.to_string().contains(&other));
+    control("DELETE").await;
+    assert_eq!(control("GET").await["exchanges"], Value::Null);
 }
 
 #[tokio::test]
@@ -706,4 +733,118 @@ async fn control_routes_log_ledger_and_bounds() {
         assert_eq!(answer.status, 400, "{garbage:?}");
     }
     bench.sandbox.shutdown().await;
+}
+
+/// The steps of the shop, each with what is added to it.
+fn shop_steps(more: [Value; 3]) -> Value {
+    ["view_item", "add_to_cart", "purchase"]
+        .iter()
+        .zip(more)
+        .map(|(event, more)| {
+            let mut step = json!({"name": event, "filterExpression": {"funnelEventFilter": {"eventName": event}}});
+            step.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+            step
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn funnels_narrow_and_add_up() {
+    let bench = Bench::start().await;
+    let token = bench.token(false).await;
+    let main = bench.property("main");
+    let dates = json!([{"startDate": "28daysAgo", "endDate": "yesterday"}]);
+    let funnel = async |open: bool, more: [Value; 3], extra: Value| -> Value {
+        let mut request = json!({"dateRanges": dates, "funnel": {"isOpenFunnel": open, "steps": shop_steps(more)}});
+        request.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap_or_default());
+        bench.post(&token, &format!("/v1alpha/properties/{main}:runFunnelReport"), &request).await.json()
+    };
+    let plain = || [json!({}), json!({}), json!({})];
+    let users = |report: &Value| numbers(&report["funnelTable"], "rows", 0);
+
+    let closed = funnel(false, plain(), json!({})).await;
+    let table = &closed["funnelTable"];
+    assert_eq!(column(table, "rows", "dimensionValues", 0), ["1. view_item", "2. add_to_cart", "3. purchase"]);
+    assert_eq!(table["metricHeaders"].as_array().unwrap().len(), 8, "announced twice, like Google's");
+    assert_eq!(table["rows"][0]["metricValues"].as_array().unwrap().len(), 4);
+    let reached = users(&closed);
+    assert!(reached.is_sorted_by(|a, b| a > b) && reached[2] > 0.0, "{reached:?}");
+    let left = numbers(table, "rows", 2);
+    assert_eq!((reached[0] - left[0], reached[1] - left[1], left[2]), (reached[1], reached[2], 0.0));
+    assert!((numbers(table, "rows", 1)[0] - reached[1] / reached[0]).abs() < 1e-12);
+    let viewers =
+        json!({"dimensionFilter": {"filter": {"fieldName": "eventName", "stringFilter": {"value": "view_item"}}}});
+    let report = bench.report(&token, &main, &body(&[], &["totalUsers"], viewers)).await;
+    assert_eq!(numbers(&report, "rows", 0)[0], reached[0], "everyone who saw an item");
+
+    let open = users(&funnel(true, plain(), json!({})).await);
+    assert!(open[0] == reached[0] && open[1] >= reached[1] && open[2] >= reached[2], "{open:?}");
+    let quick =
+        users(&funnel(false, [json!({}), json!({"withinDurationFromPriorStep": "30s"}), json!({})], json!({})).await);
+    assert!(quick[1] < reached[1] && quick[1] > 0.0, "{quick:?}");
+    let direct = users(&funnel(false, [json!({}), json!({}), json!({"isDirectlyFollowedBy": true})], json!({})).await);
+    assert_eq!((direct[1], direct[2]), (reached[1], 0.0), "a checkout comes between cart and purchase");
+
+    let extra = json!({"funnelBreakdown": {"breakdownDimension": {"name": "deviceCategory"}, "limit": 2}});
+    let broken = funnel(false, plain(), extra).await;
+    let values = column(&broken["funnelTable"], "rows", "dimensionValues", 1);
+    assert_eq!(values.iter().filter(|value| *value == "RESERVED_TOTAL").count(), 3);
+    assert_eq!(values.iter().collect::<std::collections::HashSet<_>>().len(), 3, "the total and two values");
+
+    let trended = funnel(false, plain(), json!({"funnelVisualizationType": "TRENDED_FUNNEL"})).await;
+    let days = &trended["funnelVisualization"];
+    assert_eq!(days["dimensionHeaders"][1]["name"], "date");
+    let first_step: f64 = column(days, "rows", "dimensionValues", 0)
+        .iter()
+        .zip(numbers(days, "rows", 0))
+        .filter(|(step, _)| step.starts_with("1."))
+        .map(|(_, users)| users)
+        .sum();
+    assert_eq!(first_step, reached[0], "each user on the day of the first step");
+
+    let mobile = json!({"segmentFilter": {"fieldName": "deviceCategory", "stringFilter": {"value": "mobile"}}});
+    let segment = |name: &str, filter: Value| {
+        json!({"name": name, "sessionSegment": {"sessionInclusionCriteria": {"andConditionGroups": [{
+            "conditionScoping": "SESSION_CRITERIA_WITHIN_SAME_EVENT", "segmentFilterExpression": filter}]}}})
+    };
+    let segments = json!([segment("mobile", mobile.clone()), segment("others", json!({"notExpression": mobile}))]);
+    let parts = funnel(false, plain(), json!({"segments": segments})).await;
+    assert_eq!(parts["funnelTable"]["dimensionHeaders"][0]["name"], "segment");
+    let parts = users(&parts);
+    assert_eq!(parts[0] + parts[3], reached[0], "a person has one device");
+    let wrong = funnel(
+        false,
+        plain(),
+        json!({"dimensionFilter": {"filter": {"fieldName": "contry", "stringFilter": {"value": "x"}}}}),
+    )
+    .await;
+    assert!(wrong["error"]["message"].as_str().unwrap().starts_with("Did you mean country?"));
+}
+
+#[tokio::test]
+async fn conversions_have_two_models_where_google_offers_them() {
+    let bench = Bench::start().await;
+    let token = bench.token(false).await;
+    let main = bench.property("main");
+    let metadata = bench.get(&token, &format!("/v1alpha/properties/{main}/metadata")).await.json();
+    let purchase = metadata["conversions"].as_array().unwrap().iter().find(|c| c["displayName"] == "purchase");
+    let action = purchase.unwrap()["conversionAction"].clone();
+    assert!(bench.get(&token, &format!("/v1beta/properties/{main}/metadata")).await.json()["conversions"].is_null());
+    let asked = |model: &str| {
+        let spec = json!({"conversionActions": [action], "attributionModel": model});
+        let more = json!({"conversionSpec": spec, "metricAggregations": ["TOTAL"]});
+        body(&["defaultChannelGroup"], &["allConversionsByConversionDate"], more)
+    };
+    let alpha = |property: &str| format!("/v1alpha/properties/{property}:runReport");
+    let driven = bench.post(&token, &alpha(&main), &asked("DATA_DRIVEN")).await.json();
+    let clicked = bench.post(&token, &alpha(&main), &asked("LAST_CLICK")).await.json();
+    assert_eq!(numbers(&driven, "totals", 0), numbers(&clicked, "totals", 0));
+    assert!(numbers(&driven, "rows", 0).iter().any(|credit| credit.fract() != 0.0));
+    assert!(numbers(&clicked, "rows", 0).iter().all(|credit| credit.fract() == 0.0));
+    let core = body(&[], &["keyEvents:purchase"], json!({}));
+    assert_eq!(numbers(&bench.report(&token, &main, &core).await, "rows", 0), numbers(&driven, "totals", 0));
+
+    let elsewhere = bench.post(&token, &alpha(&bench.property("slice")), &asked("DATA_DRIVEN")).await;
+    assert_eq!(elsewhere.status, 400);
+    assert!(bench.refusal(&token, &main, &asked("DATA_DRIVEN")).await.starts_with("sandbox:"), "not in v1beta");
 }

@@ -111,3 +111,46 @@ fn annotations_are_explicit_and_extractions_only_read() {
     }
     server.finish_well();
 }
+
+/// Tools of a connector whose list is paid for in every conversation: small on average, only keywords that all clients know,
+/// every argument described at any depth, and nothing that changes anything.
+pub(crate) fn assert_small_and_described(tools: &[Value], bytes_each: usize) {
+    let bytes: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
+    assert!(bytes <= bytes_each * tools.len(), "{} bytes a tool", bytes / tools.len());
+    for tool in tools {
+        assert!(tool["description"].as_str().is_some_and(|text| !text.is_empty()), "{tool}");
+        assert_eq!(
+            (&tool["annotations"]["readOnlyHint"], &tool["annotations"]["destructiveHint"]),
+            (&json!(true), &json!(false))
+        );
+        let schema = tool["inputSchema"].to_string();
+        for keyword in ["$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf"] {
+            assert!(!schema.contains(&format!("\"{keyword}\"")), "{keyword} in {tool}");
+        }
+        described(&tool["inputSchema"], tool["name"].as_str().expect("a name"));
+    }
+}
+
+fn described(schema: &Value, place: &str) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let place = format!("{place}.{name}");
+        assert!(property["description"].as_str().is_some_and(|text| !text.is_empty()), "{place}: {property}");
+        described(property, &place);
+        described(&property["items"], &place);
+    }
+}
+
+/// Tools, arguments, columns and blocks that a skill quotes, as names with underscores, are in what the connector publishes and
+/// answers. Gives their number.
+pub(crate) fn assert_names_are_known(skill: &str, text: &str, known: &str) -> usize {
+    let (quoted, words) = (regex("`([^`]*)`"), regex("[A-Za-z_]+"));
+    let name = regex("^[a-z]+(_[a-z]+)+$");
+    let mut seen = 0;
+    for quotation in quoted.captures_iter(text) {
+        for word in words.find_iter(&quotation[1]).map(|found| found.as_str()).filter(|word| name.is_match(word)) {
+            assert!(known.contains(word), "{skill} speaks of {word}");
+            seen += 1;
+        }
+    }
+    seen
+}

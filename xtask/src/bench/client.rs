@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -70,7 +70,7 @@ pub(crate) fn http() -> Result<reqwest::Client> {
 /// Runs a program and prints what it used.
 pub(crate) async fn run(program: &Program) -> Result<()> {
     let http = http()?;
-    let token = token(&http, program).await?;
+    let token = token(&http, &program.url, &program.credentials).await?;
     let mut out = BufWriter::new(File::create(&program.out)?);
     let mut read = 0;
     while read < program.rows {
@@ -107,8 +107,9 @@ fn copy(page: &Page<'_>, out: &mut impl Write) -> Result<usize> {
     Ok(page.rows.len())
 }
 
-async fn token(http: &reqwest::Client, program: &Program) -> Result<String> {
-    let credentials: Value = serde_json::from_slice(&std::fs::read(&program.credentials)?)?;
+/// A token of the person whose login is in this file.
+pub(crate) async fn token(http: &reqwest::Client, url: &str, credentials: &Path) -> Result<String> {
+    let credentials: Value = serde_json::from_slice(&std::fs::read(credentials)?)?;
     let field = |name: &str| credentials[name].as_str().unwrap_or_default().to_owned();
     let form = [
         ("grant_type", "refresh_token".to_owned()),
@@ -116,6 +117,6 @@ async fn token(http: &reqwest::Client, program: &Program) -> Result<String> {
         ("client_id", field("client_id")),
         ("client_secret", field("client_secret")),
     ];
-    let answer: Value = http.post(format!("{}/token", program.url)).form(&form).send().await?.json().await?;
+    let answer: Value = http.post(format!("{url}/token")).form(&form).send().await?.json().await?;
     answer["access_token"].as_str().map(str::to_owned).ok_or_else(|| format!("no token: {answer}").into())
 }

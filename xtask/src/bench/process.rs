@@ -62,9 +62,11 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    pub(crate) fn start(program: &Path, folder: &Path) -> Result<Self> {
-        let mut child =
-            Command::new(program).args(["--port", "0", "--dir"]).arg(folder).stdout(Stdio::piped()).spawn()?;
+    /// Each of its answers takes so long.
+    pub(crate) fn start(release: &Path, folder: &Path, latency: Duration) -> Result<Self> {
+        let mut command = Command::new(release.join("google-sandbox"));
+        command.args(["--port", "0", "--latency-ms", &latency.as_millis().to_string(), "--dir"]).arg(folder);
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("the sandbox has no output")?).read_line(&mut line)?;
         let ready: Value = serde_json::from_str(&line)?;

@@ -1,7 +1,5 @@
 //! Hosts on the client libraries: each drives `acp-toy` as an ACP host does, over stdio and over HTTP.
 
-use std::path::Path;
-
 use tokio::process::Command;
 
 use super::tools::{self, Tools};
@@ -44,22 +42,14 @@ pub(super) async fn run(tools: &Tools) -> Result<()> {
 
 async fn drive(tools: &Tools, name: &str, host: impl Fn() -> Command) -> Result<()> {
     let toy = super::program("acp-toy")?;
-    super::step(&format!("{name}, stdio"), async { checked(host().arg("stdio").arg(&toy), &tools.scratch()?).await })
-        .await?;
+    super::step(&format!("{name}, stdio"), async {
+        super::checked(host().arg("stdio").arg(&toy), &tools.scratch()?).await
+    })
+    .await?;
     super::step(&format!("{name}, HTTP"), async {
         let scratch = tools.scratch()?;
         let served = super::toy_over_http(&scratch).await?;
-        checked(host().arg("http").arg(&served.url), &scratch).await
+        super::checked(host().arg("http").arg(&served.url), &scratch).await
     })
     .await
-}
-
-/// Each line that a host prints was checked.
-async fn checked(host: &mut Command, scratch: &Path) -> Result<String> {
-    let printed = super::succeed(host.env("ACP_TMP_DIR", scratch)).await?;
-    let lines: Vec<&str> = printed.lines().collect();
-    match lines.as_slice() {
-        [] => Err("it checked nothing".into()),
-        lines => Ok(lines.join("\n   ")),
-    }
 }

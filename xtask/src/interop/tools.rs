@@ -32,6 +32,9 @@ pub(super) struct Pinned {
     pub(super) package: String,
     /// The version, exactly.
     pub(super) version: String,
+    /// The package in whose folder it is installed too, where a program uses both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    beside: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -88,14 +91,20 @@ impl Tools {
         if !self.used.borrow().contains(pinned) {
             self.used.borrow_mut().push(pinned.clone());
         }
-        let (folder, what) = (self.folder.join(id), format!("{} {}", pinned.package, pinned.version));
-        let receipt = folder.join("installed.json");
+        let what = format!("{} {}", pinned.package, pinned.version);
+        let (folder, receipt) = match &pinned.beside {
+            None => (self.folder.join(id), "installed.json".to_owned()),
+            Some(other) => (self.folder.join(other), format!("installed-{id}.json")),
+        };
+        let receipt = folder.join(receipt);
         let entry = serde_json::to_string(pinned)?;
         if std::fs::read_to_string(&receipt).is_ok_and(|installed| installed == entry) {
             return Ok((pinned.clone(), folder));
         }
         println!("== install {what}");
-        self.fresh(id)?;
+        if pinned.beside.is_none() {
+            self.fresh(id)?;
+        }
         match pinned.from {
             Registry::Npm => npm(&folder, pinned).await,
             Registry::Pip => pip(&folder, pinned).await,
@@ -134,9 +143,11 @@ async fn npm(folder: &Path, pinned: &Pinned) -> Result<()> {
 
 async fn pip(folder: &Path, pinned: &Pinned) -> Result<()> {
     let python3 = if cfg!(windows) { "python" } else { "python3" };
-    super::succeed(Command::new(python3).args(["-m", "venv"]).arg(folder))
-        .await
-        .map_err(|error| format!("{error}\nhint: {PYTHON_HINT}"))?;
+    if pinned.beside.is_none() {
+        super::succeed(Command::new(python3).args(["-m", "venv"]).arg(folder))
+            .await
+            .map_err(|error| format!("{error}\nhint: {PYTHON_HINT}"))?;
+    }
     let mut install = Command::new(python(folder));
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     install.arg(format!("{}=={}", pinned.package, pinned.version));

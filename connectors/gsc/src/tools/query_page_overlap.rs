@@ -94,7 +94,7 @@ impl Tool for QueryPageOverlap {
         gaps(&pages, &extracted).into_iter().for_each(|gap| call.warn(gap));
         if extracted.rows == 0 {
             let all = pages.ask_totals(&site, pages.combination().counted().name()).await.ok();
-            call.warn(explain_nothing(&site, &pages, all.as_ref()).await);
+            call.warn(explain_nothing(&site, &pages, all.as_ref(), None).await);
         }
 
         let contests = contests(&of_pages.rows, f64::from(least), min_pages as usize);

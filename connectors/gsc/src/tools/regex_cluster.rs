@@ -1,7 +1,7 @@
 //! `search_analytics_by_regex_cluster`: queries or pages put into groups by named patterns, over all rows.
 
 use acp_core::{Call, Cell, Error, Extraction, Hints, Result, TableWriter, Tool, ToolSpec};
-use acp_google::Patterns;
+use acp_google::{Cluster, Patterns};
 use acp_protocol::JsonObject;
 use acp_protocol::result::{ColumnRole, ColumnType, Header};
 use jiff::ToSpan;
@@ -19,9 +19,6 @@ use crate::search::{Extracted, Figures, Query, WalkDays, extract};
 use crate::store::RowStore;
 use crate::window;
 
-const CLUSTERS_MAX: usize = 50;
-/// Characters of a name.
-const NAME_MAX: usize = 60;
 /// Characters of the description: patterns can be long.
 const DESCRIPTION_MAX: usize = 2_000;
 const BRAND: &str = "brand";
@@ -63,16 +60,6 @@ enum Subject {
     #[default]
     Query,
     Page,
-}
-
-/// A named pattern.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Cluster {
-    /// Name of the group.
-    name: String,
-    /// RE2, matches a part; case does not matter.
-    pattern: String,
 }
 
 impl Subject {
@@ -142,7 +129,7 @@ impl Tool for ByRegexCluster {
         };
         gaps(&query, &extracted).into_iter().for_each(|gap| call.warn(gap));
         if extracted.rows == 0 {
-            call.warn(explain_nothing(&site, &query, totals.as_ref()).await);
+            call.warn(explain_nothing(&site, &query, totals.as_ref(), None).await);
         }
 
         let groups = assign(&gather.rows, &patterns)?;
@@ -176,24 +163,7 @@ impl ByRegexCluster {
                 "There is no pattern. Give clusters, such as [{\"name\": \"prices\", \"pattern\": \"price|cost\"}], or brand.",
             ));
         }
-        if self.clusters.len() > CLUSTERS_MAX {
-            return Err(Error::invalid_arguments(format!(
-                "There are {} clusters; at most {CLUSTERS_MAX} are possible. Join some with |.",
-                self.clusters.len()
-            )));
-        }
-        for cluster in &mut self.clusters {
-            cluster.name = acp_google::clean(&cluster.name, NAME_MAX);
-        }
-        let names: Vec<&str> = self.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-        let reserved = [BRAND, NON_BRAND, OTHER, NOT_IN_ROWS];
-        let taken = |place: usize, name: &str| names[..place].contains(&name) || reserved.contains(&name);
-        if let Some((_, name)) = names.iter().enumerate().find(|(place, name)| name.is_empty() || taken(*place, name)) {
-            return Err(Error::invalid_arguments(match name.is_empty() {
-                true => "A cluster has no name. Give each one a name.".to_owned(),
-                false => format!("The cluster name {name:?} is taken. Give each cluster a name of its own."),
-            }));
-        }
+        Cluster::check_names(&mut self.clusters, &[BRAND, NON_BRAND, OTHER, NOT_IN_ROWS])?;
         let dimension = subject.dimension();
         let brand = self.brand.as_mut().map(|pattern| (BRAND, pattern));
         let named = self.clusters.iter_mut().map(|cluster| (cluster.name.as_str(), &mut cluster.pattern));

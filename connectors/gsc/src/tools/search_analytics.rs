@@ -1,6 +1,7 @@
 //! `search_analytics`: any question to Search Console's performance data, complete and typed.
 
 use acp_core::{Call, Cell, Error, Extraction, Hints, Result, TableWriter, Tool, ToolSpec};
+use acp_google::Failure;
 use acp_protocol::JsonObject;
 use acp_protocol::result::{ColumnRole, ColumnType, Header};
 use schemars::JsonSchema;
@@ -117,32 +118,82 @@ impl Tool for SearchAnalytics {
         let counted = query.combination().counted().name();
         let walk = self.walk_days.unwrap_or_default();
         let (extracted, totals) =
-            tokio::join!(extract(&site, &query, walk, &mut output), query.ask_totals(&site, counted));
+            tokio::join!(extract(&site, &query, walk, &mut output), ask_totals(&site, &query, counted));
         let extracted = extracted?;
         let mut table = output.finish()?;
         // The totals must be counted as the rows are.
-        let totals = match !extracted.counted.is_empty() && extracted.counted != counted {
-            true => query.ask_totals(&site, &extracted.counted).await,
+        let (totals, unfiltered) = match !extracted.counted.is_empty() && extracted.counted != counted {
+            true => ask_totals(&site, &query, &extracted.counted).await,
             false => totals,
         };
-        let totals = match totals {
+        let known = |totals: Result<Figures, Failure>, what: &str| match totals {
             Ok(totals) => Some(totals),
             Err(failure) => {
                 let why = failure.into_acp(&site.context);
-                call.warn(format!("Google's totals are missing: {}", why.message()));
+                call.warn(format!("{what} are missing: {}", why.message()));
                 None
             }
         };
+        let totals = known(totals, "Google's totals");
+        let unfiltered = unfiltered.map(|totals| known(totals, "Google's totals without the filters on query"));
         if let Some(totals) = &totals {
             table.set_totals(METRICS.map(|(metric, name)| (name, cell(metric, totals))))?;
         }
         let coverage = coverage(&query, &extracted, totals.as_ref());
         self.warn(&query, &extracted, fresh.as_deref(), call);
         if extracted.rows == 0 {
-            call.warn(explain_nothing(&site, &query, totals.as_ref()).await);
+            let whole = unfiltered.flatten().filter(|_| query.without_query_filters().filters.is_empty());
+            call.warn(explain_nothing(&site, &query, totals.as_ref(), whole).await);
         }
-        Ok(self.answer(table, &site, &query, &extracted, coverage, fresh))
+        let mut extra = extra(&query, &extracted, coverage, fresh);
+        if let Some(totals) = unfiltered {
+            let figures = |totals: Figures| {
+                json!({
+                    "clicks": totals.clicks.round() as i64, "impressions": totals.impressions.round() as i64,
+                    "ctr": totals.ctr, "position": totals.position,
+                })
+            };
+            extra["totals_without_query_filters"] = totals.map_or(Value::Null, figures);
+        }
+        Ok(self.answer(table, &site, &query, &extracted, extra))
     }
+}
+
+/// Google's totals, and where a filter on query takes the anonymised queries out of them, those without such filters too.
+async fn ask_totals(
+    site: &Site,
+    query: &Query,
+    counted: &str,
+) -> (Result<Figures, Failure>, Option<Result<Figures, Failure>>) {
+    let unfiltered = async {
+        match query.filters_queries() {
+            true => Some(query.without_query_filters().ask_totals(site, counted).await),
+            false => None,
+        }
+    };
+    tokio::join!(query.ask_totals(site, counted), unfiltered)
+}
+
+/// What is said beside the rows.
+fn extra(query: &Query, extracted: &Extracted, coverage: Result<Value, &'static str>, fresh: Option<String>) -> Value {
+    let mut extra = json!({"aggregation": counted(query, extracted), "walked_days": extracted.walked});
+    match coverage {
+        Ok(coverage) => extra["coverage"] = coverage,
+        Err(reason) => {
+            extra["coverage"] = Value::Null;
+            extra["coverage_unknown"] = json!(reason);
+        }
+    }
+    if query.data_state != DataState::Final {
+        extra["first_incomplete"] = json!(fresh);
+    }
+    if let Some((day, error)) = &extracted.stopped {
+        let wait = error.data().and_then(|data| data.get("retry_after_s").cloned());
+        extra["partial"] = json!({
+            "missing_from": day.to_string(), "missing_to": query.window.end.to_string(), "retry_after_s": wait,
+        });
+    }
+    extra
 }
 
 impl SearchAnalytics {
@@ -189,34 +240,9 @@ impl SearchAnalytics {
         }
     }
 
-    fn answer(
-        self,
-        table: TableWriter,
-        site: &Site,
-        query: &Query,
-        extracted: &Extracted,
-        coverage: Result<Value, &'static str>,
-        fresh: Option<String>,
-    ) -> Extraction {
+    fn answer(self, table: TableWriter, site: &Site, query: &Query, extracted: &Extracted, extra: Value) -> Extraction {
         let id = &site.id;
         let counted = counted(query, extracted);
-        let mut extra = json!({"aggregation": counted, "walked_days": extracted.walked});
-        match coverage {
-            Ok(coverage) => extra["coverage"] = coverage,
-            Err(reason) => {
-                extra["coverage"] = Value::Null;
-                extra["coverage_unknown"] = json!(reason);
-            }
-        }
-        if query.data_state != DataState::Final {
-            extra["first_incomplete"] = json!(fresh);
-        }
-        if let Some((day, error)) = &extracted.stopped {
-            let wait = error.data().and_then(|data| data.get("retry_after_s").cloned());
-            extra["partial"] = json!({
-                "missing_from": day.to_string(), "missing_to": query.window.end.to_string(), "retry_after_s": wait,
-            });
-        }
         let source = json!({
             "property": id,
             "api": "searchconsole.v1.searchanalytics.query",

@@ -1,6 +1,6 @@
 //! `validate_query`: whether Google can answer a question, and what it will count, without asking Google.
 
-use acp_core::{Call, DateWindow, Hints, Info, Result, Tool, ToolSpec};
+use acp_core::{Call, DateWindow, Hints, Info, Result, Tool, ToolSpec, read_arguments, repaired_arguments};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,12 +36,11 @@ impl Tool for ValidateQuery {
     async fn run(mut self, _: &SearchConsole, call: &Call) -> Result<Info> {
         // The rules are the same for every property.
         self.arguments.shift_remove("resource_id");
-        let mut question: SearchAnalytics = match serde_json::from_value(Value::Object(self.arguments)) {
-            Ok(question) => question,
-            Err(error) => {
-                let problem = format!("The arguments can't be read: {}.", acp_google::clean(&error.to_string(), 300));
-                return Ok(Info(json!({"valid": false, "problems": [problem]})));
-            }
+        let read = repaired_arguments::<SearchAnalytics>(self.arguments.clone())
+            .and_then(|repaired| Ok((repairs(&self.arguments, &repaired), read_arguments(repaired)?)));
+        let (repairs, mut question): (Vec<String>, SearchAnalytics) = match read {
+            Ok(read) => read,
+            Err(problem) => return Ok(Info(json!({"valid": false, "problems": [problem.message()]}))),
         };
         let hourly = question.dimensions.contains(&Dimension::Hour);
         let usual_state = if hourly { DataState::HourlyAll } else { DataState::Final };
@@ -63,16 +62,30 @@ impl Tool for ValidateQuery {
         let window = window::expected(call, bounds);
         problems.extend(window.as_ref().err().map(|error| error.message().to_owned()));
         Ok(Info(match window.ok().filter(|_| problems.is_empty()) {
-            None => json!({"valid": false, "problems": problems}),
+            None => json!({"valid": false, "problems": problems, "repairs": repairs}),
             Some(window) => json!({
                 "valid": true,
                 "impressions_counted": combination.counted().name(),
                 "dates": [window.start.to_string(), window.end.to_string()],
                 "filters_sent": question.filters,
+                "repairs": repairs,
                 "notes": notes(&combination, window),
             }),
         }))
     }
+}
+
+/// What search_analytics reads in another way than it was written.
+fn repairs(written: &Map<String, Value>, read: &Map<String, Value>) -> Vec<String> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let repair = |(name, value): (&String, &Value)| {
+        let (known, as_read) = read.iter().find(|(known, _)| plain(known) == plain(name))?;
+        let renamed = (known != name).then(|| format!("{name} is read as {known}"));
+        let changed = (as_read != value).then(|| format!("{known} is read as {as_read}"));
+        let told: Vec<String> = renamed.into_iter().chain(changed).collect();
+        (!told.is_empty()).then(|| format!("{}.", acp_google::clean(&told.join(", "), 500)))
+    };
+    written.iter().filter_map(repair).collect()
 }
 
 /// What a valid question will leave out, or count in another way than people expect.

@@ -46,7 +46,7 @@ pub(crate) const BULK_ITEM: &str = "customEvent:item_id";
 use Scope::{Attributed, Event, Item, Session, Time, User};
 
 /// Every dimension. `customEvent:item_id` exists on the bulk property only.
-pub(crate) const DIMENSIONS: [Dimension; 58] = [
+pub(crate) const DIMENSIONS: [Dimension; 60] = [
     dim("date", "Date", "Time", Time),
     dim("dateHour", "Date + hour (YYYYMMDDHH)", "Time", Time),
     dim("dateHourMinute", "Date hour and minute", "Time", Time),
@@ -91,6 +91,8 @@ pub(crate) const DIMENSIONS: [Dimension; 58] = [
     dim("firstUserDefaultChannelGroup", "First user default channel group", "Attribution", User),
     dim("firstUserSource", "First user source", "Attribution", User),
     dim("firstUserMedium", "First user medium", "Attribution", User),
+    dim("firstUserSourceMedium", "First user source / medium", "Attribution", User),
+    dim("firstUserCampaignName", "First user campaign", "Attribution", User),
     dim("defaultChannelGroup", "Default channel group", "Attribution", Attributed),
     dim("source", "Source", "Attribution", Attributed),
     dim("medium", "Medium", "Attribution", Attributed),
@@ -273,6 +275,34 @@ impl Catalogue {
         }
         catalogue.metrics.extend(custom_metrics());
         catalogue
+    }
+
+    /// The fields of conversion reports. Their one metric counts the key events of `action`, or all of them.
+    pub(crate) fn conversions(action: Option<u8>) -> Self {
+        const FIELDS: [&str; 8] = [
+            "campaignName",
+            "country",
+            "defaultChannelGroup",
+            "deviceCategory",
+            "medium",
+            "platform",
+            "source",
+            "sourceMedium",
+        ];
+        Self {
+            dimensions: DIMENSIONS.into_iter().filter(|d| FIELDS.contains(&d.api_name)).collect(),
+            metrics: vec![Metric {
+                api_name: "allConversionsByConversionDate".to_owned(),
+                ui_name: "All conversions (by conv. time)".to_owned(),
+                category: "Conversion",
+                kind: FLOAT,
+                scope: Event,
+                formula: Formula::One(Ingredient::KeyEvents(action)),
+                deprecated: Vec::new(),
+                expression: None,
+                custom: false,
+            }],
+        }
     }
 
     /// A dimension by its name or a deprecated one.

@@ -275,6 +275,8 @@ impl Context<'_> {
             "firstUserDefaultChannelGroup" => first.channel.to_owned(),
             "firstUserSource" => first.source.to_owned(),
             "firstUserMedium" => first.medium.to_owned(),
+            "firstUserSourceMedium" => format!("{} / {}", first.source, first.medium),
+            "firstUserCampaignName" => first.campaign.to_owned(),
             "defaultChannelGroup" => touch.channel.to_owned(),
             "source" => touch.source.to_owned(),
             "medium" => touch.medium.to_owned(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::catalogue::{Dimension, Formula, Ingredient, Metric};
 use super::columns::{Column, PropertyData, is_attributed, nth_day};
 use super::request::{Filter, Test};
-use crate::events::{Event, KEY_EVENTS, Session, name};
+use crate::events::{Event, KEY_EVENTS, Session, TRAFFIC, name};
 
 /// Attribution gives the session's origin this many tenths of a key event, and the user's first touch the rest. Tenths are
 /// whole numbers, so sums of them are exact.
@@ -37,6 +37,8 @@ pub(crate) struct Query<'a> {
     pub(crate) per_euro: f64,
     /// `minutesAgo` counts from this moment.
     pub(crate) now_micros: i64,
+    /// Whether the last click that was not direct gets a key event whole, instead of a split by touchpoints.
+    pub(crate) last_click: bool,
 }
 
 /// A row: codes of its dimensions, values of its metrics.
@@ -163,6 +165,28 @@ impl Compiled {
                 test.matches_text(&text)
             }
         }
+    }
+}
+
+/// A filter that is asked about single events.
+pub(crate) struct Matcher(Compiled);
+
+impl Matcher {
+    pub(crate) fn new(filter: &Filter, data: &PropertyData, canonical: &dyn Fn(&str) -> String) -> Self {
+        Self(Compiled::new(filter, data, canonical))
+    }
+
+    /// Whether the event at this place of the property's log passes.
+    pub(crate) fn holds(&self, data: &PropertyData, index: usize) -> bool {
+        let rows = data.rows();
+        let at = Position {
+            index,
+            event: &rows.events[index],
+            day: rows.days[index],
+            first_day: rows.days[index],
+            now_micros: 0,
+        };
+        self.0.holds(&at, false)
     }
 }
 
@@ -335,9 +359,13 @@ fn member(ingredient: Ingredient, event: &Event, session: &Session) -> Option<u3
 
 /// The touchpoints that get a part of an event, the session's first: only key events are split, and only when the report
 /// looks at an attributed dimension.
-fn shares(attributed: bool, event: &Event) -> Vec<(bool, Share)> {
+fn shares(attributed: bool, last_click: bool, event: &Event, session: &Session) -> Vec<(bool, Share)> {
     if !attributed || !is_key_event(event, None) {
         return vec![(false, Share { tenths: 10, whole: true })];
+    }
+    if last_click {
+        let direct = TRAFFIC[usize::from(session.traffic)].channel == "Direct";
+        return vec![(direct, Share { tenths: 10, whole: true })];
     }
     vec![
         (false, Share { tenths: SESSION_TENTHS, whole: true }),
@@ -376,7 +404,7 @@ pub(crate) fn group(query: &Query<'_>, canonical: &dyn Fn(&str) -> String) -> Gr
             };
             let session = data.log.session(event);
             let mut kept = Share { tenths: 0, whole: false };
-            for (first_touch, share) in shares(attributed, event) {
+            for (first_touch, share) in shares(attributed, query.last_click, event, session) {
                 if filter.as_ref().is_some_and(|f| !f.holds(&at, first_touch)) {
                     continue;
                 }

@@ -3,11 +3,36 @@
 use serde_json::{Map, Value, json};
 
 use super::catalogue::{Catalogue, Dimension, Metric};
+use crate::events::{EVENT_NAMES, KEY_EVENTS};
 use crate::world::{Kind, Property};
 
 /// `properties/0/metadata`: the fields common to all properties.
 pub(crate) fn common() -> Value {
     render("0", &Catalogue::common(), false)
+}
+
+/// The key events that the property's Google Ads accounts use as conversions: all, only purchases, or none.
+pub(crate) fn conversions(property: &Property) -> Vec<(String, u8)> {
+    let shared = match property.kind {
+        Kind::Main => KEY_EVENTS.len(),
+        Kind::HighCardinality => 1,
+        _ => 0,
+    };
+    let actions = KEY_EVENTS.into_iter().zip(4_001..).take(shared);
+    actions.map(|(event, number)| (format!("conversionActions/{number}"), event)).collect()
+}
+
+/// As [`of`], with the conversions that only v1alpha tells.
+pub(crate) fn with_conversions(property: &Property) -> Value {
+    let mut metadata = of(property);
+    let conversions: Vec<Value> = conversions(property)
+        .into_iter()
+        .map(|(action, event)| json!({"conversionAction": action, "displayName": EVENT_NAMES[usize::from(event)]}))
+        .collect();
+    if !conversions.is_empty() {
+        metadata["conversions"] = Value::Array(conversions);
+    }
+    metadata
 }
 
 /// The fields of a property.

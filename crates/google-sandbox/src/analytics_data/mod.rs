@@ -1,4 +1,4 @@
-//! The Analytics Data API, v1beta: reports, realtime, metadata, compatibility.
+//! The Analytics Data API: reports, realtime, metadata, compatibility (v1beta), conversion and funnel reports (v1alpha).
 
 pub(crate) mod bulk;
 pub(crate) mod catalogue;
@@ -7,6 +7,7 @@ mod compatibility;
 mod dates;
 mod engine;
 mod filters;
+mod funnel;
 mod metadata;
 mod number;
 mod realtime;
@@ -43,22 +44,27 @@ enum Method {
     RunRealtimeReport,
     CheckCompatibility,
     GetMetadata,
+    AlphaRunReport,
+    AlphaGetMetadata,
+    RunFunnelReport,
 }
 
 impl Method {
     fn name(self) -> &'static str {
         match self {
-            Self::RunReport => "RunReport",
+            Self::RunReport | Self::AlphaRunReport => "RunReport",
             Self::BatchRunReports => "BatchRunReports",
             Self::RunRealtimeReport => "RunRealtimeReport",
             Self::CheckCompatibility => "CheckCompatibility",
-            Self::GetMetadata => "GetMetadata",
+            Self::GetMetadata | Self::AlphaGetMetadata => "GetMetadata",
+            Self::RunFunnelReport => "RunFunnelReport",
         }
     }
 
     fn category(self) -> Category {
         match self {
             Self::RunRealtimeReport => Category::Realtime,
+            Self::RunFunnelReport => Category::Funnel,
             _ => Category::Core,
         }
     }
@@ -66,20 +72,26 @@ impl Method {
 
 /// Answers a Data API request; `None` for a path that isn't one of its methods.
 pub(crate) fn route(shared: &Shared, request: &ApiRequest) -> Option<Answer> {
-    let rest = request.path.strip_prefix("/v1beta/properties/")?;
+    let beta = request.path.strip_prefix("/v1beta/properties/");
+    let rest = beta.or_else(|| request.path.strip_prefix("/v1alpha/properties/"))?;
     let (id, method) = match request.method.as_str() {
         "POST" => {
             let (id, method) = rest.rsplit_once(':')?;
-            let method = match method {
-                "runReport" => Method::RunReport,
-                "batchRunReports" => Method::BatchRunReports,
-                "runRealtimeReport" => Method::RunRealtimeReport,
-                "checkCompatibility" => Method::CheckCompatibility,
+            let method = match (method, beta.is_some()) {
+                ("runReport", true) => Method::RunReport,
+                ("batchRunReports", true) => Method::BatchRunReports,
+                ("runRealtimeReport", true) => Method::RunRealtimeReport,
+                ("checkCompatibility", true) => Method::CheckCompatibility,
+                ("runReport", false) => Method::AlphaRunReport,
+                ("runFunnelReport", false) => Method::RunFunnelReport,
                 _ => return None,
             };
             (id, method)
         }
-        "GET" => (rest.strip_suffix("/metadata")?, Method::GetMetadata),
+        "GET" => {
+            let method = if beta.is_some() { Method::GetMetadata } else { Method::AlphaGetMetadata };
+            (rest.strip_suffix("/metadata")?, method)
+        }
         _ => return None,
     };
     if id.contains('/') {
@@ -89,7 +101,9 @@ pub(crate) fn route(shared: &Shared, request: &ApiRequest) -> Option<Answer> {
 }
 
 fn answer(shared: &Shared, request: &ApiRequest, id: &str, method: Method) -> Result<Answer, GoogleError> {
-    let name = format!("google.analytics.data.v1beta.BetaAnalyticsData.{}", method.name());
+    let alpha = matches!(method, Method::AlphaRunReport | Method::AlphaGetMetadata | Method::RunFunnelReport);
+    let service = if alpha { "v1alpha.AlphaAnalyticsData" } else { "v1beta.BetaAnalyticsData" };
+    let name = format!("google.analytics.data.{service}.{}", method.name());
     let identity = shared.authorize(request, &READ_SCOPES, SERVICE, &name)?;
     let body = message::json(&request.body)?;
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
@@ -98,7 +112,7 @@ fn answer(shared: &Shared, request: &ApiRequest, id: &str, method: Method) -> Re
              https://developers.google.com/analytics/devguides/reporting/data/v1/property-id."
         )));
     }
-    if matches!(method, Method::GetMetadata) && id == "0" {
+    if matches!(method, Method::GetMetadata | Method::AlphaGetMetadata) && id == "0" {
         return Ok(Answer::json(200, &metadata::common()));
     }
     let property =
@@ -119,6 +133,12 @@ fn answer(shared: &Shared, request: &ApiRequest, id: &str, method: Method) -> Re
             call.charge(1, false);
             Answer::json(200, &metadata::of(property))
         }
+        Method::AlphaGetMetadata => {
+            call.charge(1, false);
+            Answer::json(200, &metadata::with_conversions(property))
+        }
+        Method::AlphaRunReport => Answer::json(200, &call.report(&ReportRequest::alpha_report(&body)?)?),
+        Method::RunFunnelReport => call.funnel(&body)?,
     };
     hold(&mut answer, permit);
     Ok(answer)
@@ -196,6 +216,16 @@ impl Call<'_> {
             reports.push(self.report(request)?);
         }
         Ok(Answer::json(200, &json!({"reports": reports, "kind": "analyticsData#batchRunReports"})))
+    }
+
+    fn funnel(&self, body: &Value) -> Result<Answer, GoogleError> {
+        let request = funnel::Request::read(body)?;
+        let (mut answer, tokens) = funnel::run(self.property, &request)?;
+        let quota = self.charge(tokens, false);
+        if request.return_quota {
+            answer["propertyQuota"] = quota;
+        }
+        Ok(Answer::json(200, &answer))
     }
 
     fn realtime(&self, body: &Value) -> Result<Answer, GoogleError> {

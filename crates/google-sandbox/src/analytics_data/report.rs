@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::catalogue::{Catalogue, Dimension, Metric, conflict};
 use super::engine::{Grouped, Query, Row, Window, group};
-use super::request::{Aggregation, Filter, OrderBy, OrderKey, ReportRequest, unknown_field};
-use super::{dates, number};
+use super::request::{Aggregation, Conversion, Filter, OrderBy, OrderKey, ReportRequest, unknown_field};
+use super::{dates, metadata, number};
 use crate::clock;
 use crate::events::mix;
 use crate::google_error::GoogleError;
@@ -172,8 +172,27 @@ pub(crate) fn run(property: &Property, request: &ReportRequest) -> Result<Report
         })
         .collect();
     let longest = days.iter().map(|d| d.end - d.start + 1).max().unwrap_or(1);
-    let catalogue = Catalogue::of(property);
+    let catalogue = match &request.conversion {
+        None => Catalogue::of(property),
+        Some(conversion) => Catalogue::conversions(conversion_of(property, conversion)?),
+    };
     run_over(property, request, &catalogue, &windows, now_micros, longest)
+}
+
+/// The key event that a conversion report is about; none means all. Google offers these reports to some properties only.
+fn conversion_of(property: &Property, conversion: &Conversion) -> Result<Option<u8>, GoogleError> {
+    let known = metadata::conversions(property);
+    if known.is_empty() {
+        return Err(GoogleError::invalid("Conversion reporting is not available for this property."));
+    }
+    match conversion.actions.as_slice() {
+        [] => Ok(known.first().filter(|_| known.len() == 1).map(|(_, event)| *event)),
+        [action] => match known.into_iter().find(|(name, _)| name == action) {
+            Some((_, event)) => Ok(Some(event)),
+            None => Err(GoogleError::invalid(format!("Invalid conversion action: {action}"))),
+        },
+        _ => Err(GoogleError::unsupported("several conversion actions in one report")),
+    }
 }
 
 /// Computes a report over given windows of the log.
@@ -202,6 +221,10 @@ pub(crate) fn run_over(
         filter: request.dimension_filter.as_ref(),
         per_euro: per_euro(currency)?,
         now_micros,
+        last_click: request
+            .conversion
+            .as_ref()
+            .map_or(property.reports_last_click(), |conversion| conversion.last_click),
     };
     let mut grouped = group(&query, &canonical);
     if property.kind == Kind::RevenueRestricted {
@@ -390,7 +413,7 @@ pub(crate) fn headers(request: &ReportRequest, selected: &Selected<'_>, several_
 }
 
 /// A cell: an empty string is the proto default and disappears.
-fn cell(text: &str) -> Value {
+pub(crate) fn cell(text: &str) -> Value {
     if text.is_empty() { json!({}) } else { json!({"value": text}) }
 }
 

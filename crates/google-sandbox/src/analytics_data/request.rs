@@ -51,6 +51,14 @@ pub(crate) struct OrderBy {
     pub(crate) desc: bool,
 }
 
+/// What makes a report one of conversions (v1alpha).
+#[derive(Clone, Debug)]
+pub(crate) struct Conversion {
+    /// Conversion actions; none means all.
+    pub(crate) actions: Vec<String>,
+    pub(crate) last_click: bool,
+}
+
 /// A report request, checked for form but not against a property's fields.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportRequest {
@@ -67,6 +75,7 @@ pub(crate) struct ReportRequest {
     pub(crate) keep_empty_rows: bool,
     pub(crate) currency: Option<String>,
     pub(crate) return_quota: bool,
+    pub(crate) conversion: Option<Conversion>,
 }
 
 /// A filter expression.
@@ -179,6 +188,14 @@ impl ReportRequest {
         Self::read(&fields)
     }
 
+    /// A `runReport` request of v1alpha, which may be one of conversions.
+    pub(crate) fn alpha_report(value: &Value) -> Result<Self> {
+        let fields = Fields::new(value, "", &REPORT_KEYS)?;
+        fields.leaves_out(&["cohortSpec", "comparisons", "section"])?;
+        let conversion = fields.get("conversionSpec").map(|spec| conversion(spec, &fields.at("conversionSpec")));
+        Ok(Self { conversion: conversion.transpose()?, ..Self::read(&fields)? })
+    }
+
     /// A `runRealtimeReport` request: no offset, no date ranges.
     pub(crate) fn realtime(value: &Value) -> Result<Self> {
         Self::read(&Fields::new(value, "", &REALTIME_KEYS)?)
@@ -222,8 +239,16 @@ impl ReportRequest {
             keep_empty_rows: fields.flag("keepEmptyRows")?,
             currency: fields.text("currencyCode")?.filter(|code| !code.is_empty()),
             return_quota: fields.flag("returnPropertyQuota")?,
+            conversion: None,
         })
     }
+}
+
+fn conversion(value: &Value, path: &str) -> Result<Conversion> {
+    let fields = Fields::new(value, path, &["conversionActions", "attributionModel"])?;
+    let last_click = enum_value(&fields, "attributionModel", &[("DATA_DRIVEN", false), ("LAST_CLICK", true)], false)?;
+    let actions = texts(&fields, "conversionActions")?;
+    Ok(Conversion { actions, last_click })
 }
 
 fn names(fields: &Fields<'_>, key: &str, known: &[&str]) -> Result<Vec<String>> {
@@ -236,7 +261,7 @@ fn names(fields: &Fields<'_>, key: &str, known: &[&str]) -> Result<Vec<String>> 
     Ok(names)
 }
 
-fn ranges(fields: &Fields<'_>) -> Result<Vec<DateRange>> {
+pub(crate) fn ranges(fields: &Fields<'_>) -> Result<Vec<DateRange>> {
     let mut ranges = Vec::new();
     for (value, path) in fields.list("dateRanges")? {
         let range = Fields::new(value, &path, &["startDate", "endDate", "name"])?;
@@ -314,56 +339,66 @@ fn order_bys(fields: &Fields<'_>) -> Result<Vec<OrderBy>> {
     Ok(orders)
 }
 
-fn filter_at(fields: &Fields<'_>, key: &str) -> Result<Option<Filter>> {
-    fields.get(key).map(|value| filter(value, &fields.at(key), 0)).transpose()
+pub(crate) fn filter_at(fields: &Fields<'_>, key: &str) -> Result<Option<Filter>> {
+    fields.get(key).map(|value| filter(value, &fields.at(key))).transpose()
 }
 
-fn missing_filter() -> GoogleError {
+pub(crate) fn missing_filter() -> GoogleError {
     GoogleError::invalid("Missing filter specification")
 }
 
-fn filter(value: &Value, path: &str, depth: usize) -> Result<Filter> {
+fn filter(value: &Value, path: &str) -> Result<Filter> {
+    expression(value, path, 0, &["filter"], &|_, value, path| leaf(value, path, &TESTS))
+}
+
+/// How a leaf of an expression is read: by its key, its value and its path.
+type Leaf<'a> = &'a dyn Fn(&str, &Value, &str) -> Result<Filter>;
+
+/// A tree of and, or and not, whose leaves stand below one of `leaves`: each kind of report has its own.
+pub(crate) fn expression(value: &Value, path: &str, depth: usize, leaves: &[&str], leaf: Leaf<'_>) -> Result<Filter> {
     if depth > MAX_DEPTH {
         return Err(GoogleError::unsupported("filters nested deeper than 32 levels"));
     }
-    let fields = Fields::new(value, path, &["andGroup", "orGroup", "notExpression", "filter"])?;
+    let known: Vec<&str> = ["andGroup", "orGroup", "notExpression"].into_iter().chain(leaves.iter().copied()).collect();
+    let fields = Fields::new(value, path, &known)?;
     let [(key, inner)] = fields.entries() else {
         return Err(missing_filter());
     };
     let at = fields.at(key);
+    let group = || -> Result<Vec<Filter>> {
+        let fields = Fields::new(inner, &at, &["expressions"])?;
+        let list = fields.list("expressions")?.into_iter();
+        let filters: Vec<Filter> =
+            list.map(|(value, path)| expression(value, &path, depth + 1, leaves, leaf)).collect::<Result<_>>()?;
+        if filters.is_empty() { Err(missing_filter()) } else { Ok(filters) }
+    };
     match key.as_str() {
-        "andGroup" => Ok(Filter::And(group(inner, &at, depth)?)),
-        "orGroup" => Ok(Filter::Or(group(inner, &at, depth)?)),
-        "notExpression" => Ok(Filter::Not(Box::new(filter(inner, &at, depth + 1)?))),
-        _ => leaf(inner, &at),
+        "andGroup" => Ok(Filter::And(group()?)),
+        "orGroup" => Ok(Filter::Or(group()?)),
+        "notExpression" => Ok(Filter::Not(Box::new(expression(inner, &at, depth + 1, leaves, leaf)?))),
+        key => leaf(key, inner, &at),
     }
 }
 
-fn group(value: &Value, path: &str, depth: usize) -> Result<Vec<Filter>> {
-    let fields = Fields::new(value, path, &["expressions"])?;
-    let filters = fields
-        .list("expressions")?
-        .into_iter()
-        .map(|(value, path)| filter(value, &path, depth + 1))
-        .collect::<Result<Vec<_>>>()?;
-    if filters.is_empty() {
-        return Err(missing_filter());
-    }
-    Ok(filters)
-}
+/// The tests of a field in a report. Funnels and segments have all but the last.
+pub(crate) const TESTS: [&str; 5] = ["stringFilter", "inListFilter", "numericFilter", "betweenFilter", "emptyFilter"];
 
-fn leaf(value: &Value, path: &str) -> Result<Filter> {
-    const TESTS: [&str; 5] = ["stringFilter", "inListFilter", "numericFilter", "betweenFilter", "emptyFilter"];
+pub(crate) fn leaf(value: &Value, path: &str, tests: &[&str]) -> Result<Filter> {
     let mut known = vec!["fieldName"];
-    known.extend(TESTS);
+    known.extend(tests);
     let fields = Fields::new(value, path, &known)?;
     let field = fields.text("fieldName")?.unwrap_or_default();
-    let mut tests = TESTS.iter().filter_map(|test| fields.get(test).map(|v| (*test, v)));
-    let (Some((test, value)), None) = (tests.next(), tests.next()) else {
+    Ok(Filter::Leaf { field, test: test(&fields, tests)? })
+}
+
+/// The one test of a leaf.
+pub(crate) fn test(fields: &Fields<'_>, tests: &[&str]) -> Result<Test> {
+    let mut found = tests.iter().filter_map(|test| fields.get(test).map(|v| (*test, v)));
+    let (Some((test, value)), None) = (found.next(), found.next()) else {
         return Err(missing_filter());
     };
     let at = fields.at(test);
-    let test = match test {
+    Ok(match test {
         "stringFilter" => string_test(value, &at)?,
         "inListFilter" => in_list(value, &at)?,
         "numericFilter" => numeric(value, &at)?,
@@ -372,8 +407,7 @@ fn leaf(value: &Value, path: &str) -> Result<Filter> {
             Fields::new(value, &at, &[])?;
             Test::Empty
         }
-    };
-    Ok(Filter::Leaf { field, test })
+    })
 }
 
 fn string_test(value: &Value, path: &str) -> Result<Test> {
@@ -414,15 +448,17 @@ fn regex(pattern: &str, shown: &str, sensitive: bool) -> Result<Regex> {
         .map_err(|_| GoogleError::invalid(format!("Invalid regular expression: {shown}")))
 }
 
+fn texts(fields: &Fields<'_>, key: &str) -> Result<Vec<String>> {
+    let text = |(value, at): (&Value, String)| match value.as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(GoogleError::bad_payload(&at, format!("Invalid value at '{at}' (TYPE_STRING), {value}"))),
+    };
+    fields.list(key)?.into_iter().map(text).collect()
+}
+
 fn in_list(value: &Value, path: &str) -> Result<Test> {
     let fields = Fields::new(value, path, &["values", "caseSensitive"])?;
-    let mut values = Vec::new();
-    for (value, at) in fields.list("values")? {
-        let text = value
-            .as_str()
-            .ok_or_else(|| GoogleError::bad_payload(&at, format!("Invalid value at '{at}' (TYPE_STRING), {value}")))?;
-        values.push(text.to_owned());
-    }
+    let values = texts(&fields, "values")?;
     if values.is_empty() {
         return Err(GoogleError::invalid("InListFilter requires a non-empty list of values."));
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::bench::{Ga4, Google, PATIENCE, day_of};
-use super::raw::{self, RawGoogle, page};
+use crate::google::raw::{self, RawGoogle};
+use crate::google::source::{GA4, report_page as page};
 
 /// Rows by the hundred thousand.
 fn bulk(google: &Google, days: i64) -> Value {
@@ -244,7 +245,8 @@ fn the_process_ends_with_its_input_also_in_the_middle() {
 #[test]
 fn pages_fetched_ahead_do_not_lock_out_the_pages_before_them() {
     let filler = "x".repeat(1 << 20);
-    let google = RawGoogle::start(move |_, body| match body["offset"].as_u64().unwrap_or(0) {
+    let sandbox = Google::start();
+    let google = RawGoogle::start(&GA4, &sandbox, move |_, body| match body["offset"].as_u64().unwrap_or(0) {
         // Page 1 is short, and 600,000 rows are announced: page 2 is asked for, and page 3 ahead of it.
         0 => raw::ok(&page(0..10, 600_000)),
         10 => {
@@ -259,7 +261,6 @@ fn pages_fetched_ahead_do_not_lock_out_the_pages_before_them() {
             raw::ok(&json!({"rows": vec![row; 32], "rowCount": 600_000}))
         }
     });
-    let sandbox = Google::start();
     let mut ga4 = Ga4::start_with(&sandbox, &[("ACP_GOOGLE_SANDBOX", &google.url)], None);
     let meta = json!({"credentials": raw::credentials(&sandbox)});
     let arguments = json!({"metrics": ["sessions"], "dimensions": ["country"], "start_date": "2026-09-01", "end_date": "2026-09-02"});

@@ -2,8 +2,12 @@
 
 mod bad_input;
 mod bench;
+mod clusters;
 mod concurrency;
 mod faults;
-mod raw;
+mod funnel;
+mod models;
+mod published;
+mod realtime;
 mod report;
-mod secrets;
+mod tools;

@@ -939,6 +939,13 @@ fn autocontext_comes_with_the_first_call_of_a_session() {
         .collect();
     assert_eq!(failed, ["key_events", "channel_groups"], "{model}");
     assert!(answer.info()["warnings"].to_string().contains("2 of 12"), "{}", answer.info());
+    // A block with a part that failed came, and is not kept.
+    assert!(block(&model, "property_settings")["attribution"]["error"].is_string(), "{model}");
+    google.calm();
+    let again = json!({"session_id": "s5", "credentials": google.another("full", 2)});
+    let answer = ga4.call("run_report", &arguments, &again).ok();
+    let model = answer.model()["autocontext"].clone();
+    assert!(block(&model, "property_settings")["attribution"]["reportingAttributionModel"].is_string(), "{model}");
 }
 
 /// research/ga4.md 2.3, 2.4: what Google puts into cells beside the values one expects.

@@ -140,5 +140,19 @@ fn blocks_are_kept_and_failures_are_not() {
     let asked_for = google.asked("/sitemaps").len();
     read();
     assert_eq!(google.asked("/sitemaps").len(), asked_for, "an hour in the cache");
+
+    let refused =
+        json!({"path": "/searchAnalytics/query$", "body": r#""type":"image""#, "times": 1, "action": forbidden});
+    google.fault(&refused);
+    let asked = json!({"resource_id": DOMAIN, "request_data": ["search_types_with_data"]});
+    let mut failed = || {
+        let types = gsc.call("autocontext", &asked, &json!({})).ok().model()[0]["data"].clone();
+        let failed = types.as_array().expect("types").iter().filter(|entry| !entry["error"].is_null());
+        failed.map(|entry| entry["search_type"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((failed(), failed()), (vec![json!("image")], Vec::new()), "the failed type is asked for again");
+    let asked_for = google.searches();
+    failed();
+    assert_eq!(google.searches(), asked_for, "an hour in the cache");
     gsc.end_well();
 }

@@ -1,22 +1,12 @@
-//! What goes wrong at Google, and what must come of it: the right error, few attempts, and never a short table that looks
-//! complete.
+//! What goes wrong at Search Console alone; what can go wrong at any API of Google's is in [`crate::google::faults`].
 
 use serde_json::{Value, json};
 
-use super::bench::{DOMAIN, Google, Gsc, SearchConsole, assert_same};
+use super::bench::{Google, Gsc, SearchConsole, assert_same};
+use crate::google::faults::{Case, Outcome, case, error, run};
+use crate::google::source::{GSC, Refusal, html, listed_error, status};
 
-fn status(code: u16, body: &str) -> Value {
-    json!({"status": {"code": code, "body": body}})
-}
-
-fn google_error(code: u16, reason: &str, message: &str) -> Value {
-    let errors = json!([{"domain": "global", "reason": reason, "message": message}]);
-    status(code, &json!({"error": {"code": code, "message": message, "errors": errors}}).to_string())
-}
-
-fn html(code: u16) -> Value {
-    json!({"status": {"code": code, "headers": {"Content-Type": "text/html"}, "body": "<!DOCTYPE html><title>Error 404 (Not Found)!!1</title>"}})
-}
+const LIMITS: &str = "Learn about usage limits: https://developers.google.com/webmaster-tools/v3/limits.";
 
 /// A fault on questions: so many of them from the nth on.
 fn on_searches(nth: u64, times: u64, action: &Value) -> Value {
@@ -27,110 +17,62 @@ fn question(google: &Google) -> Value {
     json!({"dimensions": ["query"], "start_date": google.final_day(9), "end_date": google.final_day(0)})
 }
 
+/// Quota that comes as 403, and answers that are none, though they are JSON.
 #[test]
 fn failures_are_typed_and_never_an_empty_table() {
-    let google = Google::start();
-    let mut gsc = Gsc::start(&google);
-    let load = "Search Analytics load quota exceeded. Learn about usage limits: https://developers.google.com/webmaster-tools/v3/limits.";
-    let qps = "Search Analytics QPS quota exceeded. Learn about usage limits: https://developers.google.com/webmaster-tools/v3/limits.";
-    gsc.search(&question(&google)).ok();
-    for (name, action, code, needles, most) in [
-        (
-            "400",
-            google_error(400, "invalidParameter", "'BY_PROPERTY' is not a valid aggregation type"),
-            -32017,
-            &["BY_PROPERTY"][..],
-            2,
-        ),
-        ("401", google_error(401, "authError", "Invalid Credentials"), -32012, &["401"], 4),
-        (
-            "403, forbidden",
-            google_error(403, "forbidden", "User does not have sufficient permission for site 'x'."),
-            -32014,
-            &[DOMAIN, "Users and permissions"],
-            2,
-        ),
-        ("403, load", google_error(403, "quotaExceeded", load), -32018, &["15 minutes"], 2),
-        (
-            "403, the API is off",
-            google_error(403, "accessNotConfigured", "Google Search Console API has not been used in project 1"),
-            -32018,
-            &["Enable the API"],
-            2,
-        ),
-        (
-            "403, another scope",
-            google_error(403, "insufficientPermissions", "Request had insufficient authentication scopes."),
-            -32012,
-            &["scopes"],
-            2,
-        ),
-        ("404", google_error(404, "notFound", "not found"), -32014, &["404"], 2),
-        ("404 as a page", html(404), -32018, &["web page"], 2),
-        ("200 as a page", html(200), -32018, &["Instead of JSON"], 2),
-        ("200 with nothing in it", status(200, "{}"), -32018, &["not one to a search analytics question"], 2),
-        ("a list", status(200, "[]"), -32018, &["can't be read"], 2),
-        ("no JSON", status(200, "{\"rows\": [{\"keys\": "), -32018, &["broke off"], 10),
-        (
-            "rows of another kind",
-            status(200, r#"{"rows": [{"keys": ["a", "b"], "clicks": 1.0}], "responseAggregationType": "byProperty"}"#),
-            -32018,
-            &["dimensions"],
-            2,
-        ),
-        (
-            "rows that are none",
-            status(200, r#"{"rows": [7], "responseAggregationType": "byProperty"}"#),
-            -32018,
-            &["can't read"],
-            2,
-        ),
-        ("500 always", google_error(500, "backendError", "Internal error"), -32018, &["500"], 6),
-        ("403, too fast and no end of it", google_error(403, "quotaExceeded", qps), -32018, &["too many requests"], 20),
-    ] {
-        if name.ends_with("no end of it") {
-            // It takes all its waits, which other tests measure.
-            continue;
-        }
-        google.calm();
-        google.fault(&on_searches(1, 99, &action));
-        let message = gsc.search(&question(&google)).refused(code);
-        for needle in needles {
-            assert!(message.contains(needle), "{name}: {message}");
-        }
-        assert!(google.searches() <= most, "{name}: {} attempts", google.searches());
-    }
-    google.calm();
-    gsc.search(&question(&google)).ok();
-    gsc.end_well();
+    let load = listed_error(403, "quotaExceeded", &format!("Search Analytics load quota exceeded. {LIMITS}"));
+    let qps = listed_error(403, "quotaExceeded", &format!("Search Analytics QPS quota exceeded. {LIMITS}"));
+    let counted = listed_error(400, "invalidParameter", "'BY_PROPERTY' is not a valid aggregation type");
+    let keys = r#"{"rows": [{"keys": ["a", "b"], "clicks": 1.0}], "responseAggregationType": "byProperty"}"#;
+    let none = r#"{"rows": [7], "responseAggregationType": "byProperty"}"#;
+    let wrong = |name, action: &Value, code, words: &[&'static str]| {
+        case(name, vec![GSC.on_rows(1, 99, action)], error(code, words), 1..=1)
+    };
+    let too_fast = Case { seconds: 35, ..wrong("403, too fast for ever", &qps, -32018, &["too many requests"]) };
+    run(
+        &GSC,
+        &[
+            wrong("counted in another way", &counted, -32017, &["BY_PROPERTY"]),
+            wrong("403, load", &load, -32018, &["15 minutes"]),
+            wrong("nothing in it", &status(200, "{}"), -32018, &["not one to a search analytics question"]),
+            wrong("rows of another kind", &status(200, keys), -32018, &["dimensions"]),
+            wrong("rows that are none", &status(200, none), -32018, &["can't read"]),
+            Case { asked: 2..=7, ..too_fast },
+        ],
+    );
 }
 
 /// Complaint 58: quota that comes as 403 is no missing right. A rate passes by itself.
 #[test]
 fn what_passes_by_itself_is_tried_again() {
-    let google = Google::start();
-    let mut gsc = Gsc::start(&google);
-    let whole = gsc.search(&question(&google)).ok();
-    for (name, action) in [
-        (
-            "403, QPS",
-            google_error(403, "quotaExceeded", "Search Analytics QPS quota exceeded. Learn about usage limits."),
-        ),
-        ("403, rate", google_error(403, "rateLimitExceeded", "Rate Limit Exceeded")),
-        ("429, rate", google_error(429, "rateLimitExceeded", "Rate Limit Exceeded")),
-        ("401", google_error(401, "authError", "Invalid Credentials")),
-        ("500", google_error(500, "backendError", "Internal error")),
-        ("503", google_error(503, "backendError", "Unavailable")),
-        ("reset", json!("reset")),
-        ("a body that is cut", json!({"cut_after_bytes": 700})),
-        ("a token that ended", json!("expire_token")),
-    ] {
-        google.calm();
-        google.fault(&on_searches(1, 1, &action));
-        let answer = gsc.search(&question(&google)).ok();
-        assert_same(&answer.rows(), &whole.rows(), &["query"], format_args!("{name}"));
-        assert_eq!(answer.model()["totals"], whole.model()["totals"], "{name}");
-    }
+    let qps = format!("Search Analytics QPS quota exceeded. {LIMITS}");
+    let once = |name, action: &Value| case(name, vec![GSC.on_rows(1, 1, action)], Outcome::Real, 2..=2);
+    run(
+        &GSC,
+        &[
+            once("403, QPS", &listed_error(403, "quotaExceeded", &qps)),
+            once("403, rate", &listed_error(403, "rateLimitExceeded", "Rate Limit Exceeded")),
+            once("429, QPS", &listed_error(429, "rateLimitExceeded", &qps)),
+        ],
+    );
+}
+
+/// Google does not count rows, and repeats some: each counts once, with the figures it came with first.
+#[test]
+fn rows_that_come_again_count_once() {
+    let page = |nth, rows| GSC.on_rows(nth, 1, &status(200, &(GSC.page)(rows, 0).to_string()));
+    let end = |nth| GSC.on_rows(nth, 1, &status(200, r#"{"responseAggregationType": "byProperty"}"#));
+    let changed = (GSC.page)(1..4, 0).to_string().replace(r#""impressions":1.0"#, r#""impressions":9.0"#);
+    assert!(changed.contains("9.0"));
+    let pages = |name, pages, rows, asked| case(name, pages, Outcome::MadeUp(rows), asked);
+    run(
+        &GSC,
+        &[
+            pages("a row again", vec![page(1, 0..2), page(2, 1..4), end(3)], 4, 2..=2),
+            pages("page 1 again", vec![page(1, 0..2), page(2, 0..2), page(3, 2..4), end(4)], 4, 3..=3),
+            pages("other figures", vec![page(1, 0..2), GSC.on_rows(2, 1, &status(200, &changed)), end(3)], 4, 2..=2),
+        ],
+    );
 }
 
 /// Totals that can't be read are missing, and it is said; the rows are whole.
@@ -139,34 +81,19 @@ fn a_failure_of_the_totals_alone_is_told() {
     let google = Google::start();
     let mut gsc = Gsc::start(&google);
     let whole = gsc.search(&question(&google)).ok();
-    // A question without dimensions is told apart by its order alone, and rows, their end and totals go out in any order: so until
-    // the fault meets the totals.
-    let mut told = 0;
-    for nth in (1..=3).cycle().take(60) {
+    for refusal in [Refusal::Quota, Refusal::NoPermission, Refusal::Internal] {
         google.calm();
-        google.fault(&on_searches(
-            nth,
-            1,
-            &google_error(403, "quotaExceeded", "Search Analytics load quota exceeded."),
-        ));
-        let answer = gsc.search(&question(&google));
-        if answer.error().is_some() {
-            continue;
-        }
-        told += 1;
+        // Only totals are asked for with one row.
+        let totals = json!({"path": "/searchAnalytics/query$", "body": r#""rowLimit":1[,}]"#, "times": 9, "action": (GSC.refusal)(refusal)});
+        google.fault(&totals);
+        let answer = gsc.search(&question(&google)).ok();
         assert_same(&answer.rows(), &whole.rows(), &["query"], "");
         assert!(answer.model().get("totals").is_none());
-        assert!(
-            answer.warnings().iter().any(|warning| warning.contains("totals are missing")),
-            "{:?}",
-            answer.warnings()
-        );
+        let told = |warning: &String| warning.contains("totals are missing");
+        assert!(answer.warnings().iter().any(told), "{:?}", answer.warnings());
         assert!(answer.model()["extra"]["coverage"].is_null());
-        if told == 2 {
-            return;
-        }
     }
-    panic!("the fault never met the totals");
+    gsc.end_well();
 }
 
 /// What holds for `search_analytics` holds for the tools that extract as it does: an error, never a short table.
@@ -187,14 +114,14 @@ fn tools_that_join_and_group_fail_as_a_whole() {
             google.searches() as u64
         };
         for (name, action, code) in [
-            ("400", google_error(400, "invalidParameter", "No"), -32017),
-            ("401", google_error(401, "authError", "Invalid Credentials"), -32012),
-            ("403", google_error(403, "forbidden", "No"), -32014),
-            ("403, load", google_error(403, "quotaExceeded", "Search Analytics load quota exceeded."), -32018),
+            ("400", listed_error(400, "invalidParameter", "No"), -32017),
+            ("401", listed_error(401, "authError", "Invalid Credentials"), -32012),
+            ("403", listed_error(403, "forbidden", "No"), -32014),
+            ("403, load", listed_error(403, "quotaExceeded", "Search Analytics load quota exceeded."), -32018),
             ("404 as a page", html(404), -32018),
             ("200 with nothing in it", status(200, "{}"), -32018),
             ("cut", status(200, "{\"rows\": [{\"keys\": "), -32018),
-            ("500", google_error(500, "backendError", "Internal error"), -32018),
+            ("500", listed_error(500, "backendError", "Internal error"), -32018),
         ] {
             google.calm();
             google.fault(&on_searches(1, 99, &action));
@@ -204,7 +131,7 @@ fn tools_that_join_and_group_fail_as_a_whole() {
         // Whichever request it meets, the answer is an error or says that totals are missing.
         for nth in 1..=asked {
             google.calm();
-            google.fault(&on_searches(nth, 1, &google_error(403, "forbidden", "No")));
+            google.fault(&on_searches(nth, 1, &listed_error(403, "forbidden", "No")));
             let answer = gsc.call(tool, arguments, &json!({}));
             let told = || answer.warnings().iter().any(|warning| warning.contains("totals are missing"));
             assert!(answer.error().is_some_and(|(code, _)| code == -32014) || told(), "{tool}, request {nth}");

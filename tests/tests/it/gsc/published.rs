@@ -29,31 +29,8 @@ fn tools_are_small_described_and_portable() {
         ],
         "the first is the default tool"
     );
-    let bytes: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
-    assert!(bytes <= TOOL_BYTES * tools.len(), "{} bytes a tool", bytes / tools.len());
-    for tool in tools {
-        assert!(tool["description"].as_str().is_some_and(|text| !text.is_empty()), "{tool}");
-        assert_eq!(
-            (&tool["annotations"]["readOnlyHint"], &tool["annotations"]["destructiveHint"]),
-            (&json!(true), &json!(false))
-        );
-        let schema = tool["inputSchema"].to_string();
-        for keyword in ["$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf"] {
-            assert!(!schema.contains(&format!("\"{keyword}\"")), "{keyword} in {tool}");
-        }
-        described(&tool["inputSchema"], tool["name"].as_str().unwrap());
-    }
+    crate::published::assert_small_and_described(tools, TOOL_BYTES);
     gsc.end_well();
-}
-
-/// Every argument, at any depth, says what it is for.
-fn described(schema: &Value, place: &str) {
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let place = format!("{place}.{name}");
-        assert!(property["description"].as_str().is_some_and(|text| !text.is_empty()), "{place}: {property}");
-        described(property, &place);
-        described(&property["items"], &place);
-    }
 }
 
 fn validate(gsc: &mut Gsc, arguments: &Value) -> Value {
@@ -82,10 +59,10 @@ fn a_question_is_checked_without_google_and_without_credentials() {
     }
     for (arguments, word) in [
         (json!({"dimensions": ["keyword"]}), "searchAppearance"),
-        (json!({"dimensions": "query"}), "sequence"),
+        (json!({"dimensions": 5}), "list"),
         (json!({"dimensions": ["hour"], "data_state": "final"}), "hourly_all"),
         (json!({"start_date": "soon"}), "start_date"),
-        (json!({"dimension": ["query"]}), "unknown field"),
+        (json!({"dimension": ["query"]}), "Unknown argument"),
         (json!({"order_by": [{"field": "visits"}]}), "Order by one of"),
     ] {
         let answer = validate(&mut gsc, &arguments);
@@ -105,8 +82,34 @@ fn a_question_is_checked_without_google_and_without_credentials() {
     assert_eq!(good["filters_sent"][0]["expression"], "esp");
     let notes = good["notes"].to_string();
     assert!(notes.contains("counted by page") && notes.contains("anonymised"), "{notes}");
+    assert_eq!(good["repairs"], json!([]));
     assert_eq!(validate(&mut gsc, &json!({"dimensions": ["hour"]}))["valid"], true, "hour brings its data_state");
     assert!(google.sandbox().log().is_empty(), "nobody was asked");
+    gsc.end_well();
+}
+
+/// What a call would repair is told, and the call does repair it.
+#[test]
+fn repairs_are_told() {
+    let google = Google::start();
+    let mut gsc = Gsc::start(&google);
+    let asked = json!({
+        "dimensions": "device", "searchType": "IMAGE", "end_date": null,
+        "filters": r#"[{"dimension": "country", "expression": "deu"}]"#,
+    });
+    let answer = validate(&mut gsc, &asked);
+    assert_eq!(answer["valid"], true, "{answer}");
+    let expected = [
+        r#"dimensions is read as ["device"]."#,
+        r#"searchType is read as search_type, search_type is read as "image"."#,
+        r#"filters is read as [{"dimension":"country","expression":"deu"}]."#,
+    ];
+    assert_eq!(answer["repairs"], json!(expected));
+    let arguments = gsc.search(&asked).ok().info()["arguments"].clone();
+    assert_eq!((&arguments["dimensions"], &arguments["search_type"]), (&json!(["device"]), &json!("image")));
+    // Whatever else is wrong, the repairs are told.
+    let wrong = validate(&mut gsc, &json!({"dimensions": "query", "searchType": "discover"}));
+    assert_eq!((&wrong["valid"], wrong["repairs"].as_array().map(Vec::len)), (&json!(false), Some(2)), "{wrong}");
     gsc.end_well();
 }
 
@@ -156,18 +159,10 @@ fn skills_name_real_tools_arguments_and_columns() {
         known.push_str(&gsc.call(tool, &arguments, &json!({})).ok().text);
     }
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/gsc/skills");
-    let quoted = crate::rules::regex("`([^`]*)`");
-    let name = crate::rules::regex("^[a-z]+(_[a-z]+)+$");
-    let words = crate::rules::regex("[A-Za-z_]+");
     let mut seen = 0;
     for skill in ["gsc-performance", "gsc-indexing", "gsc-opportunities"] {
         let text = std::fs::read_to_string(folder.join(skill).join("SKILL.md")).expect("a skill");
-        for quotation in quoted.captures_iter(&text) {
-            for word in words.find_iter(&quotation[1]).map(|found| found.as_str()).filter(|word| name.is_match(word)) {
-                assert!(known.contains(word), "{skill} speaks of {word}");
-                seen += 1;
-            }
-        }
+        seen += crate::published::assert_names_are_known(skill, &text, &known);
     }
     assert!(seen > 40, "{seen} names");
     gsc.end_well();

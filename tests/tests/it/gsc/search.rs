@@ -4,10 +4,43 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::bench::{BLOG, BULK, DOMAIN, Google, Gsc, NOTHING, SHOP, SearchConsole, assert_same};
+use super::bench::{Answer, BLOG, BULK, DOMAIN, Google, Gsc, NOTHING, SHOP, SearchConsole, assert_same};
 
 fn sum(rows: &[Value], metric: &str) -> f64 {
     rows.iter().map(|row| row[metric].as_f64().unwrap_or_default()).sum()
+}
+
+/// V-338: what was not said is echoed, and columns have their types.
+#[test]
+fn defaults_are_echoed_and_columns_typed() {
+    let google = Google::start();
+    let mut gsc = Gsc::start(&google);
+    let answer = gsc.search(&json!({"dimensions": ["query"]})).ok();
+    assert_example(&answer);
+    assert_eq!(answer.info()["arguments"]["end_date"], google.fact("last_final"));
+    assert!(answer.info()["arguments"]["start_date"].is_string());
+    gsc.end_well();
+}
+
+/// The parts of the example of 15.2 that do not depend on its filter.
+fn assert_example(answer: &Answer) {
+    assert_eq!(answer.info()["arguments"]["search_type"], "web");
+    let headers: Vec<_> = answer.data()["headers"]
+        .as_array()
+        .expect("headers")
+        .iter()
+        .map(|header| (header["name"].clone(), header["type"].clone(), header["role"].clone()))
+        .collect();
+    let expected = [
+        ("query", "string", "dimension"),
+        ("clicks", "integer", "metric"),
+        ("impressions", "integer", "metric"),
+        ("ctr", "number", "metric"),
+        ("position", "number", "metric"),
+    ];
+    assert_eq!(headers, expected.map(|(name, kind, role)| (json!(name), json!(kind), json!(role))));
+    assert_eq!(answer.header("ctr")["description"], "Fraction 0-1");
+    assert_eq!(answer.header("position")["description"], "Average position weighted by impressions");
 }
 
 /// The example of 15.2, in all its parts.
@@ -30,7 +63,6 @@ fn the_example_of_the_specification() {
         info["arguments"].as_object().expect("arguments").keys().collect::<Vec<_>>(),
         ["dimensions", "filters", "start_date", "end_date", "search_type"]
     );
-    assert_eq!(info["arguments"]["search_type"], "web");
     assert_eq!(answer.model()["dates"], json!([start, end]));
     let day = |text: &Value| text.as_str().and_then(|day| day.parse::<jiff::civil::Date>().ok()).expect("a day");
     assert_eq!(
@@ -39,23 +71,7 @@ fn the_example_of_the_specification() {
         "one calendar month, both ends included"
     );
 
-    let headers: Vec<_> = answer.data()["headers"]
-        .as_array()
-        .expect("headers")
-        .iter()
-        .map(|header| (header["name"].clone(), header["type"].clone(), header["role"].clone()))
-        .collect();
-    let expected = [
-        ("query", "string", "dimension"),
-        ("clicks", "integer", "metric"),
-        ("impressions", "integer", "metric"),
-        ("ctr", "number", "metric"),
-        ("position", "number", "metric"),
-    ];
-    assert_eq!(headers, expected.map(|(name, kind, role)| (json!(name), json!(kind), json!(role))));
-    assert_eq!(answer.header("ctr")["description"], "Fraction 0-1");
-    assert_eq!(answer.header("position")["description"], "Average position weighted by impressions");
-
+    assert_example(&answer);
     let question = json!({"startDate": start, "endDate": end, "dimensions": ["query"], "dimensionFilterGroups": [{"filters": [{"dimension": "page", "operator": "contains", "expression": "/blog/"}]}]});
     assert_same(&answer.rows(), &google.truth(DOMAIN, &question), &["query"], "");
     assert!(!answer.rows().is_empty());
@@ -273,6 +289,8 @@ fn fresh_rows_are_marked() {
         assert_eq!(answer.header("is_incomplete")["type"], "boolean");
         assert!(answer.warnings().iter().any(|warning| warning.contains(&boundary)), "{:?}", answer.warnings());
     }
+    // In the evening there are hours of every kind, whenever this test runs.
+    google.switch(&json!({"today": google.fact("today")}));
     let hours = gsc.search(&json!({"dimensions": ["hour"]})).ok();
     assert_eq!(hours.header("hour")["type"], "datetime");
     assert_eq!(hours.info()["arguments"]["data_state"], "hourly_all");
@@ -391,4 +409,41 @@ fn the_arguments_of_an_answer_repeat_it() {
     assert_eq!(again.info()["arguments"], arguments);
     assert_eq!(again.rows(), first.rows());
     assert_eq!(again.model()["totals"], first.model()["totals"]);
+}
+
+/// Anonymised queries are in no sum that is filtered by query; the sum without that filter stands beside it.
+#[test]
+fn totals_without_filters_on_query_are_told() {
+    let google = Google::start();
+    let mut gsc = Gsc::start(&google);
+    let filter = |dimension: &str, expression: &str| json!({"dimension": dimension, "operator": "contains", "expression": expression});
+    let (oak, blog) = (filter("query", "oak"), filter("page", "/blog/"));
+    let window = json!({"startDate": google.final_day(27), "endDate": google.final_day(0)});
+    for (filters, others, counted) in
+        [(json!([oak]), json!([]), "byProperty"), (json!([oak, blog]), json!([blog]), "byPage")]
+    {
+        let asked = json!({"dimensions": ["query"], "filters": filters, "start_date": google.final_day(27)});
+        let extra = gsc.search(&asked).ok().model()["extra"].clone();
+        let mut question = window.clone();
+        question["aggregationType"] = json!(counted);
+        if others != json!([]) {
+            question["dimensionFilterGroups"] = json!([{"filters": others}]);
+        }
+        let truth = google.truth(DOMAIN, &question)[0].clone();
+        for metric in ["clicks", "impressions", "ctr", "position"] {
+            let told = extra["totals_without_query_filters"][metric].as_f64();
+            assert_eq!(told, truth[metric].as_f64(), "{metric} of {filters}");
+        }
+        assert!(extra["coverage"].is_null());
+    }
+    let plain = gsc.search(&json!({"dimensions": ["query"], "filters": [blog]})).ok();
+    assert!(plain.model()["extra"].get("totals_without_query_filters").is_none());
+    // A failure of it takes nothing else away.
+    google.fault(&json!({"path": "/searchAnalytics/query$", "body": r#"^[^f]*"type":"web"[^f]*"rowLimit":1}"#, "times": 9,
+        "action": {"status": {"code": 403, "body": r#"{"error": {"code": 403, "message": "No", "errors": [{"reason": "forbidden"}]}}"#}}}));
+    let answer = gsc.search(&json!({"dimensions": ["query"], "filters": [oak]})).ok();
+    assert!(answer.model()["totals"]["clicks"].is_number() && !answer.rows().is_empty());
+    assert!(answer.model()["extra"]["totals_without_query_filters"].is_null());
+    assert!(answer.warnings().iter().any(|warning| warning.contains("without the filters on query are missing")));
+    gsc.end_well();
 }

@@ -1,4 +1,10 @@
-//! One Google and one connector for it per test, and what the tests ask of their answers.
+//! One Google and one connector for it per test, and what the tests ask of their answers. The suites beside it are about every
+//! connector for Google; a [`Source`](source::Source) tells what they need to know of one.
+
+pub(crate) mod faults;
+pub(crate) mod raw;
+mod secrets;
+pub(crate) mod source;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

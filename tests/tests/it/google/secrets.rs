@@ -1,10 +1,11 @@
-//! Nothing that the connector writes, anywhere, holds a piece of a credential.
+//! Nothing that a connector writes, anywhere, holds a piece of a credential.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::bench::{Ended, Ga4, Google};
+use super::source::{Source, each};
+use super::{Answer, Connector, Ended, Google};
 use crate::rules::files_below;
 
 const ACCESS: &str = "ya29.CANARY-ACCESS-q8Zr2LmX0tVbN5cKdJ7w";
@@ -64,8 +65,13 @@ impl Needles {
     }
 }
 
-fn start(google: &Google) -> Ga4 {
-    Ga4::start_with(google, &[("ACP_LOG", "trace"), ("RUST_LOG", "trace"), ("RUST_BACKTRACE", "1")], None)
+fn start(source: &Source, google: &Google) -> Connector {
+    source.start(google, &[("ACP_LOG", "trace"), ("RUST_LOG", "trace"), ("RUST_BACKTRACE", "1")])
+}
+
+/// The usual call, in somebody's name.
+fn extract(connector: &mut Connector, source: &Source, credentials: &Value) -> Answer {
+    connector.call(source.tool, &(source.dateless)(), &json!({"credentials": credentials}))
 }
 
 fn planted_oauth() -> Value {
@@ -75,34 +81,35 @@ fn planted_oauth() -> Value {
     })
 }
 
-fn report() -> Value {
-    json!({"metrics": ["sessions"], "dimensions": ["date"]})
-}
-
 /// S-10.1-04, S-10.2-01: a service account and a person.
 #[test]
 fn good_credentials_leave_no_trace() {
+    each(good_credentials);
+}
+
+fn good_credentials(source: &Source) {
     let google = Google::start();
-    let mut ga4 = start(&google);
+    let mut connector = start(source, &google);
     let key = google.key();
     let oauth = google.credentials("oauth");
+    let question = (source.question)(&google);
     for who in ["full", "limited", "oauth"] {
         let credentials = google.credentials(who);
-        ga4.report_as(&credentials, &report()).ok();
-        ga4.call(
-            "run_report",
-            &report(),
-            &json!({"credentials": credentials, "inline_max_bytes": 0, "session_id": "s"}),
-        )
-        .ok();
-        ga4.call("autocontext", &json!({}), &json!({"credentials": credentials})).ok();
-        ga4.call("autocontext", &json!({"resource_id": null}), &json!({"credentials": credentials})).ok();
-        ga4.report_as(&credentials, &json!({"resource_id": "999999999", "metrics": ["sessions"]})).refused(-32014);
-        let configured = ga4.request("acp/configure", &json!({"credentials": credentials}));
+        let meta = json!({"credentials": credentials});
+        connector.call(source.tool, &question, &meta).ok();
+        let by_file = json!({"credentials": credentials, "inline_max_bytes": 0, "session_id": "s"});
+        connector.call(source.tool, &question, &by_file).ok();
+        connector.call("autocontext", &json!({}), &meta).ok();
+        connector.call("autocontext", &json!({"resource_id": null}), &meta).ok();
+        let mut elsewhere = question.clone();
+        elsewhere["resource_id"] = json!(source.unknown);
+        connector.call(source.tool, &elsewhere, &meta).refused(-32014);
+        let configured = connector.request("acp/configure", &json!({"credentials": credentials}));
         assert_eq!(configured.json["result"]["effective"]["has_credentials"], true, "{}", configured.text);
     }
-    assert!(!ga4.files("cache").is_empty() && !ga4.files("tmp").is_empty(), "there is something to search");
-    let ended = ga4.end_well();
+    let written = !connector.files("cache").is_empty() && !connector.files("tmp").is_empty();
+    assert!(written, "there is something to search");
+    let ended = connector.end_well();
     assert!(ended.stderr.len() > 500, "the log says something: {}", ended.stderr);
     let line =
         |number: usize| key["private_key"].as_str().and_then(|pem| pem.lines().nth(number)).expect("a line").to_owned();
@@ -122,8 +129,12 @@ fn good_credentials_leave_no_trace() {
 /// Whatever is wrong with a credential, its error does not quote it.
 #[test]
 fn malformed_credentials_leave_no_trace() {
+    each(malformed_credentials);
+}
+
+fn malformed_credentials(source: &Source) {
     let google = Google::start();
-    let mut ga4 = start(&google);
+    let mut connector = start(source, &google);
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END PRIVATE KEY-----\n");
     let real = google.key()["private_key"].as_str().expect("a PEM").to_owned();
     let key = |private_key: &str| {
@@ -183,12 +194,12 @@ fn malformed_credentials_leave_no_trace() {
         json!({"type": "oauth", "access_token": ACCESS, "token_uri": format!("https://example.com/{REFRESH}"), "refresh_token": REFRESH, "client_id": "c", "client_secret": CLIENT_SECRET}),
     ];
     for credentials in &cases {
-        for (tool, arguments) in [("run_report", report()), ("autocontext", json!({}))] {
-            let answer = ga4.call(tool, &arguments, &json!({"credentials": credentials}));
+        for (tool, arguments) in [(source.tool, (source.dateless)()), ("autocontext", json!({}))] {
+            let answer = connector.call(tool, &arguments, &json!({"credentials": credentials}));
             assert!(answer.error().is_some(), "{credentials} works");
         }
-        ga4.request("acp/configure", &json!({"credentials": credentials}));
-        ga4.call("run_report", &report(), &json!({"credentials": null})).refused(-32011);
+        connector.request("acp/configure", &json!({"credentials": credentials}));
+        extract(&mut connector, source, &Value::Null).refused(-32011);
     }
     // A key in the wrong place.
     for meta in [
@@ -198,15 +209,15 @@ fn malformed_credentials_leave_no_trace() {
         json!({"sampling": ACCESS}),
         json!({"session_id": "s", "autocontext_blocks": [KEY]}),
     ] {
-        ga4.call("run_report", &report(), &meta);
+        connector.call(source.tool, &(source.dateless)(), &meta);
     }
-    for arguments in
-        [json!({"metrics": ["sessions"], "service_account": pem}), json!({"metrics": ["sessions"], "limit": ACCESS})]
-    {
-        ga4.report(&arguments).refused(-32017);
+    for (name, value) in [("service_account", pem.as_str()), ("dimensions", ACCESS)] {
+        let mut arguments = (source.dateless)();
+        arguments[name] = json!({"key": value});
+        connector.call(source.tool, &arguments, &json!({})).refused(-32017);
     }
     Needles::new(&[ACCESS, REFRESH, CLIENT_SECRET, KEY_ID, KEY])
-        .assert_absent(&without_echoed_arguments(ga4.end_well()));
+        .assert_absent(&without_echoed_arguments(connector.end_well()));
 }
 
 /// `system_info.arguments` repeats what the host itself sent, to the host alone: that is not a leak of the connector.
@@ -225,8 +236,12 @@ fn without_echoed_arguments(mut ended: Ended) -> Ended {
 /// A server, or whatever stands before it, that repeats what it was sent.
 #[test]
 fn answers_that_echo_a_secret_are_not_passed_on() {
+    each(echoes);
+}
+
+fn echoes(source: &Source) {
     let google = Google::start();
-    let mut ga4 = start(&google);
+    let mut connector = start(source, &google);
     let echoes = |secret: &str| -> Vec<Value> {
         let html = |text: String| json!({"headers": {"Content-Type": "text/html"}, "body": text});
         let error = |code: u16, mut fields: Value| {
@@ -257,7 +272,7 @@ fn answers_that_echo_a_secret_are_not_passed_on() {
             with_code(200, html(format!("{}{secret}", "x".repeat(190)))),
             json!({"code": 200, "body": json!(secret).to_string()}),
             json!({"code": 200, "body": json!([secret]).to_string()}),
-            json!({"code": 200, "body": json!({"rows": secret, "rowCount": secret, "dimensions": secret, "accountSummaries": secret, "timeZone": [secret], "keyEvents": secret}).to_string()}),
+            json!({"code": 200, "body": json!({"rows": secret, "rowCount": secret, "dimensions": secret, "accountSummaries": secret, "timeZone": [secret], "keyEvents": secret, "siteEntry": secret, "responseAggregationType": secret, "sitemap": [secret]}).to_string()}),
             json!({"code": 200, "body": format!("{{\"error\": {secret}")}),
             json!({"code": 302, "body": "", "headers": {"Location": format!("https://example.com/?t={secret}")}}),
         ]
@@ -270,20 +285,21 @@ fn answers_that_echo_a_secret_are_not_passed_on() {
             }
             // On every API: fields, reports, settings and lists.
             google.calm();
-            google.fault(&json!({"path": "^/v1", "times": 99, "action": {"status": action}}));
+            google.fault(&json!({"path": "^/(v1|webmasters)", "times": 99, "action": {"status": action}}));
             let mut credentials = planted_oauth();
             credentials["note"] = json!(format!("{number} of {}", secret.len()));
             let meta = json!({"credentials": credentials});
-            ga4.call("run_report", &report(), &meta);
-            ga4.call("autocontext", &json!({}), &meta);
-            ga4.call("autocontext", &json!({"resource_id": null}), &meta);
-            // Only on reports, so that the rows are what fails.
+            extract(&mut connector, source, &credentials);
+            connector.call("autocontext", &json!({}), &meta);
+            connector.call("autocontext", &json!({"resource_id": null}), &meta);
+            // Only on what gives rows, so that rows are what fails.
             google.calm();
-            google.fault(&json!({"path": ":runReport$", "times": 99, "action": {"status": action}}));
-            google.fault(&json!({"path": "/metadata$", "times": 99, "action": {"status": {"code": 200, "body": json!({"dimensions": [{"apiName": "date"}], "metrics": [{"apiName": "sessions"}]}).to_string()}}}));
-            credentials["note"] = json!(format!("{number} of {}, reports", secret.len()));
-            let dated = json!({"metrics": ["sessions"], "dimensions": ["date"], "start_date": "2026-09-01", "end_date": "2026-09-02"});
-            ga4.call("run_report", &dated, &json!({"credentials": credentials}));
+            google.fault(&json!({"path": format!("{}$", source.path), "times": 99, "action": {"status": action}}));
+            for (path, answer) in (source.others)(&google) {
+                google.fault(&json!({"path": path, "times": 99, "action": {"status": {"code": 200, "body": answer.to_string()}}}));
+            }
+            credentials["note"] = json!(format!("{number} of {}, rows", secret.len()));
+            extract(&mut connector, source, &credentials);
         }
     }
     // The token endpoint, too.
@@ -303,7 +319,7 @@ fn answers_that_echo_a_secret_are_not_passed_on() {
                 );
                 let mut credentials = planted_oauth();
                 credentials["expiry_date"] = json!(1000);
-                ga4.report_as(&credentials, &report());
+                extract(&mut connector, source, &credentials);
             }
             // A key's own secret.
             google.calm();
@@ -311,34 +327,37 @@ fn answers_that_echo_a_secret_are_not_passed_on() {
             let line = key["private_key"].as_str().and_then(|pem| pem.lines().nth(2)).expect("a line").to_owned();
             let echo = body.replace(secret, &line);
             google.fault(&json!({"path": "^/token$", "times": 99, "action": {"status": {"code": 400, "body": echo}}}));
-            let answer = ga4.report_as(&google.another("full", 9), &report());
+            let answer = extract(&mut connector, source, &google.another("full", 9));
             assert!(!answer.text.contains(&line), "{}", answer.text);
         }
     }
-    Needles::new(&[ACCESS, REFRESH, CLIENT_SECRET]).assert_absent(&ga4.end_well());
+    Needles::new(&[ACCESS, REFRESH, CLIENT_SECRET]).assert_absent(&connector.end_well());
 }
 
 /// 13.3: cache files under `ACP_CACHE_DIR`, tables under `ACP_TMP_DIR`, and nothing anywhere else.
 #[test]
 fn only_the_given_folders_are_written_to() {
-    let google = Google::start();
-    let mut ga4 = start(&google);
-    for who in ["full", "oauth"] {
-        let meta = json!({"credentials": google.credentials(who), "session_id": who, "inline_max_bytes": 0});
-        ga4.call("run_report", &report(), &meta).ok();
-        ga4.call("autocontext", &json!({"resource_id": null}), &meta).ok();
-    }
-    ga4.report(&json!({"metrics": ["nonsense"]})).refused(-32017);
-    assert_eq!(ga4.files("tmp").len(), 2, "one file for each table");
-    for file in ga4.files("tmp").iter().chain(&ga4.files("cache")) {
-        assert_private(file);
-    }
-    let root = ga4.end_well().root;
-    for folder in ["cwd", "home", "os-tmp"] {
-        let files = files_below(&root.path().join(folder));
-        assert!(files.is_empty(), "{files:?}");
-    }
-    assert_eq!(files_below(root.path()).iter().filter(|path| path.parent() == Some(root.path())).count(), 0);
+    each(|source| {
+        let google = Google::start();
+        let mut connector = start(source, &google);
+        let question = (source.question)(&google);
+        for who in ["full", "oauth"] {
+            let meta = json!({"credentials": google.credentials(who), "session_id": who, "inline_max_bytes": 0});
+            connector.call(source.tool, &question, &meta).ok();
+            connector.call("autocontext", &json!({"resource_id": null}), &meta).ok();
+        }
+        connector.call(source.tool, &json!({"dimensions": ["nonsense"]}), &json!({})).refused(-32017);
+        assert_eq!(connector.files("tmp").len(), 2, "one file for each table");
+        for file in connector.files("tmp").iter().chain(&connector.files("cache")) {
+            assert_private(file);
+        }
+        let root = connector.end_well().root;
+        for folder in ["cwd", "home", "os-tmp"] {
+            let files = files_below(&root.path().join(folder));
+            assert!(files.is_empty(), "{files:?}");
+        }
+        assert_eq!(files_below(root.path()).iter().filter(|path| path.parent() == Some(root.path())).count(), 0);
+    });
 }
 
 #[cfg(unix)]

@@ -1,0 +1,251 @@
+//! The connectors for Google, as suites about all of them see them.
+
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::{Connector, Google};
+
+/// What differs between them. A suite takes one call of the default extraction tool, whose answer has few rows.
+pub(crate) struct Source {
+    /// Its program.
+    pub(crate) name: &'static str,
+    pub(crate) tool: &'static str,
+    /// What the call is about; the limited account can read it too.
+    pub(crate) resource: fn(&Google) -> String,
+    /// One that nobody can read.
+    pub(crate) unknown: &'static str,
+    /// The arguments of the call. Nothing but rows and totals has to be asked for, with dates of the sandbox or with any.
+    pub(crate) question: fn(&Google) -> Value,
+    pub(crate) dateless: fn() -> Value,
+    /// Where the requests for rows go, and a pattern that tells them from others of the same path.
+    pub(crate) path: &'static str,
+    pub(crate) body: &'static str,
+    /// Requests to that path in a call that goes well, and those that a failing one makes beside the one that fails.
+    pub(crate) usual: usize,
+    pub(crate) beside: usize,
+    /// A page with these rows of so many. `value N` is in row N, and so is N in the column `number`.
+    pub(crate) page: fn(Range<u64>, u64) -> Value,
+    /// What ends a list of pages, where it is not its length.
+    pub(crate) end: Option<fn() -> Value>,
+    pub(crate) number: &'static str,
+    /// A refusal in the words of this API.
+    pub(crate) refusal: fn(Refusal) -> Value,
+    /// How a person gets the right to read the resource, and when a quota comes back.
+    pub(crate) grant: &'static str,
+    pub(crate) returns: &'static str,
+    /// Answers to what is asked beside the rows: a pattern for the path, and the answer.
+    pub(crate) others: fn(&Google) -> Vec<(&'static str, Value)>,
+}
+
+/// What Google refuses with, whatever the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    BadRequest,
+    Unauthenticated,
+    NoPermission,
+    ApiOff,
+    Scope,
+    TooFast,
+    TooFast429,
+    Quota,
+    NotFound,
+    Conflict,
+    Internal,
+    Unavailable,
+}
+
+/// All of them.
+pub(crate) static SOURCES: [&Source; 2] = [&GA4, &GSC];
+
+/// Runs a suite for each source, side by side.
+pub(crate) fn each(suite: impl Fn(&'static Source) + Sync) {
+    std::thread::scope(|scope| {
+        let suite = &suite;
+        let running = SOURCES.map(|source| (source.name, scope.spawn(move || suite(source))));
+        let failed: Vec<&str> =
+            running.into_iter().filter_map(|(name, suite)| suite.join().is_err().then_some(name)).collect();
+        assert!(failed.is_empty(), "{failed:?} failed, see above");
+    });
+}
+
+impl Source {
+    pub(crate) fn start(&self, google: &Google, variables: &[(&str, &str)]) -> Connector {
+        Connector::start(self.name, google, &(self.resource)(google), variables, None)
+    }
+
+    /// A fault on requests for rows: so many of them from the nth on.
+    pub(crate) fn on_rows(&self, nth: u64, times: u64, action: &Value) -> Value {
+        json!({"path": format!("{}$", self.path), "body": self.body, "nth": nth, "times": times, "action": action})
+    }
+
+    /// Requests for rows and whatever else goes the same way.
+    pub(crate) fn asked(&self, google: &Google) -> usize {
+        google.asked(self.path).len()
+    }
+}
+
+/// An answer instead of the real one.
+pub(crate) fn status(code: u16, body: &str) -> Value {
+    json!({"status": {"code": code, "body": body}})
+}
+
+pub(crate) fn with_header(mut action: Value, name: &str, value: &str) -> Value {
+    action["status"]["headers"][name] = json!(value);
+    action
+}
+
+pub(crate) fn html(code: u16) -> Value {
+    let page = "<!DOCTYPE html><title>Error (Sorry)</title><p>That is an error.";
+    with_header(status(code, page), "Content-Type", "text/html")
+}
+
+/// An error as APIs of today have it: a status by name, and a reason in the details.
+pub(crate) fn google_error(code: u16, status_name: &str, message: &str, reason: &str) -> Value {
+    let mut error = json!({"code": code, "message": message, "status": status_name});
+    if !reason.is_empty() {
+        error["details"] = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com",
+            "metadata": {"activationUrl": "https://console.developers.google.com/apis/api/analyticsdata.googleapis.com/overview?project=1"}}]);
+    }
+    status(code, &json!({"error": error}).to_string())
+}
+
+/// An error as older APIs have it: a list of reasons.
+pub(crate) fn listed_error(code: u16, reason: &str, message: &str) -> Value {
+    let errors = json!([{"domain": "global", "reason": reason, "message": message}]);
+    status(code, &json!({"error": {"code": code, "message": message, "errors": errors}}).to_string())
+}
+
+/// Analytics.
+pub(crate) static GA4: Source = Source {
+    name: "ga4",
+    tool: "run_report",
+    resource: |google| google.id("main").to_owned(),
+    unknown: "999999999",
+    question: |google| json!({"metrics": ["sessions"], "dimensions": ["country"], "start_date": google.day(20), "end_date": google.day(1)}),
+    dateless: || json!({"metrics": ["sessions"], "dimensions": ["country"], "start_date": "2026-09-01", "end_date": "2026-09-02"}),
+    path: ":runReport",
+    body: "country",
+    usual: 1,
+    beside: 0,
+    page: report_page,
+    end: None,
+    number: "sessions",
+    refusal: |refusal| {
+        let (code, status_name, message, reason) = match refusal {
+            Refusal::BadRequest => (400, "INVALID_ARGUMENT", "Please remove X to make the request compatible.", ""),
+            Refusal::Unauthenticated => (401, "UNAUTHENTICATED", "Request had invalid authentication credentials.", ""),
+            Refusal::NoPermission => {
+                (403, "PERMISSION_DENIED", "User does not have sufficient permissions for this property.", "")
+            }
+            Refusal::ApiOff => (
+                403,
+                "PERMISSION_DENIED",
+                "Google Analytics Data API has not been used in project 1 before or it is disabled.",
+                "SERVICE_DISABLED",
+            ),
+            Refusal::Scope => (
+                403,
+                "PERMISSION_DENIED",
+                "Request had insufficient authentication scopes.",
+                "ACCESS_TOKEN_SCOPE_INSUFFICIENT",
+            ),
+            Refusal::TooFast => {
+                (403, "PERMISSION_DENIED", "Quota exceeded for quota metric 'Requests'", "RATE_LIMIT_EXCEEDED")
+            }
+            Refusal::TooFast429 => (429, "RESOURCE_EXHAUSTED", "Exhausted concurrent requests quota.", ""),
+            Refusal::Quota => (429, "RESOURCE_EXHAUSTED", "Exhausted property tokens for a project per hour.", ""),
+            Refusal::NotFound => (404, "NOT_FOUND", "Requested entity was not found.", ""),
+            Refusal::Conflict => (409, "ABORTED", "The operation was aborted.", ""),
+            Refusal::Internal => (500, "INTERNAL", "Internal error encountered.", ""),
+            Refusal::Unavailable => (503, "UNAVAILABLE", "The service is currently unavailable.", ""),
+        };
+        google_error(code, status_name, message, reason)
+    },
+    grant: "Viewer",
+    returns: "within an hour",
+    others: |_| {
+        let field = |name: &str| json!({"apiName": name, "uiName": name, "type": "TYPE_INTEGER"});
+        vec![("/metadata$", json!({"dimensions": [field("country")], "metrics": [field("sessions")]}))]
+    },
+};
+
+/// A page of a report by country, `sessions` being the row's number.
+pub(crate) fn report_page(rows: Range<u64>, row_count: u64) -> Value {
+    let rows: Vec<Value> = rows
+        .map(|row| json!({"dimensionValues": [{"value": format!("value {row}")}], "metricValues": [{"value": row.to_string()}]}))
+        .collect();
+    json!({
+        "dimensionHeaders": [{"name": "country"}], "metricHeaders": [{"name": "sessions", "type": "TYPE_INTEGER"}],
+        "rows": rows, "rowCount": row_count,
+        "totals": [{"dimensionValues": [{"value": "RESERVED_TOTAL"}], "metricValues": [{"value": "4711"}]}],
+        "metadata": {"currencyCode": "EUR", "timeZone": "Europe/Berlin"}, "kind": "analyticsData#runReport",
+    })
+}
+
+/// Search Console.
+pub(crate) static GSC: Source = Source {
+    name: "gsc",
+    tool: "search_analytics",
+    resource: |_| SHOP.to_owned(),
+    unknown: "https://nobody.example/",
+    question: |google| {
+        let last = &google.facts()["search_console"]["last_final"];
+        json!({"dimensions": ["query"], "start_date": last, "end_date": last})
+    },
+    dateless: || json!({"dimensions": ["query"], "start_date": "40daysAgo", "end_date": "30daysAgo"}),
+    path: "/searchAnalytics/query",
+    body: r#""dimensions":\[("date",)?"query"\]"#,
+    // The rows, the empty page that ends them, and the totals, which are asked for beside the rows.
+    usual: 3,
+    beside: 1,
+    page: |rows, _| {
+        let row = |row| json!({"keys": [format!("value {row}")], "clicks": 0.0, "impressions": row as f64, "ctr": 0.0, "position": 1.0});
+        json!({"rows": rows.map(row).collect::<Vec<_>>(), "responseAggregationType": "byProperty"})
+    },
+    end: Some(|| json!({"responseAggregationType": "byProperty"})),
+    number: "impressions",
+    refusal: |refusal| {
+        let (code, reason, message) = match refusal {
+            Refusal::BadRequest => {
+                (400, "invalidParameter", "Please remove X: it is not a valid aggregation type in this context.")
+            }
+            Refusal::Unauthenticated => (401, "authError", "Invalid Credentials"),
+            Refusal::NoPermission => {
+                (403, "forbidden", "User does not have sufficient permission for site 'https://www.nordwind.example/'.")
+            }
+            Refusal::ApiOff => (
+                403,
+                "accessNotConfigured",
+                "Google Search Console API has not been used in project 1 before or it is disabled. Enable it by visiting \
+                 https://console.developers.google.com/apis/api/searchconsole.googleapis.com/overview?project=1 then retry.",
+            ),
+            Refusal::Scope => (403, "insufficientPermissions", "Request had insufficient authentication scopes."),
+            Refusal::TooFast => (
+                403,
+                "quotaExceeded",
+                "Search Analytics QPS quota exceeded. Learn about usage limits: https://developers.google.com/webmaster-tools/v3/limits.",
+            ),
+            Refusal::TooFast429 => (429, "rateLimitExceeded", "Rate Limit Exceeded"),
+            Refusal::Quota => (
+                403,
+                "quotaExceeded",
+                "Search Analytics load quota exceeded. Learn about usage limits: https://developers.google.com/webmaster-tools/v3/limits.",
+            ),
+            Refusal::NotFound => (404, "notFound", "Requested entity was not found."),
+            Refusal::Conflict => (409, "conflict", "The operation was aborted."),
+            Refusal::Internal => (500, "backendError", "Internal error encountered."),
+            Refusal::Unavailable => (503, "backendError", "The service is currently unavailable."),
+        };
+        listed_error(code, reason, message)
+    },
+    grant: "Users and permissions",
+    returns: "15 minutes",
+    others: |_| {
+        let site = json!({"siteUrl": SHOP, "permissionLevel": "siteOwner"});
+        vec![("^/webmasters/v3/sites$", json!({"siteEntry": [site]}))]
+    },
+};
+
+/// The prefix of the shop, which the limited account can read.
+const SHOP: &str = "https://www.nordwind.example/";
