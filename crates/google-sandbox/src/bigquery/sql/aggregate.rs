@@ -238,7 +238,7 @@ impl State {
             Function::Count | Function::CountIf => Value::Int64(self.count),
             Function::Sum => match &self.sum {
                 Sum::Int(sum) => {
-                    let overflow = |_| SqlError::query("int64 overflow in SUM");
+                    let overflow = |_| SqlError::query("int64 overflow");
                     Value::Int64(i64::try_from(*sum).map_err(overflow)?)
                 }
                 Sum::Float(sum) => Value::Float64(*sum),

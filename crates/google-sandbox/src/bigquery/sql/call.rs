@@ -223,7 +223,8 @@ impl Binder<'_> {
         if UNSUPPORTED.iter().any(|known| name == *known || known.ends_with('.') && name.starts_with(known)) {
             return Err(SqlError::unsupported(format_args!("the function {name}")).at(place));
         }
-        let hint = suggestion(&written.to_ascii_uppercase(), functions::names());
+        let names: Vec<String> = functions::names().collect();
+        let hint = suggestion(&written, names.iter().map(String::as_str));
         Err(SqlError::query(format!("Function not found: {written}{hint}")).at(place))
     }
 
@@ -240,6 +241,7 @@ impl Binder<'_> {
     /// # Errors
     /// When none fits.
     pub(super) fn call_bound(&self, name: &str, arguments: Vec<Bound>, safe: bool) -> Result<Bound, SqlError> {
+        let arguments = if name == "CONCAT" { self.as_texts(arguments)? } else { arguments };
         let signatures = functions::signatures(name);
         let mut best: Option<(u32, &Signature, Option<Type>)> = None;
         for signature in signatures.iter().filter(|signature| signature.takes(arguments.len())) {
@@ -263,6 +265,27 @@ impl Binder<'_> {
         let kind = signature.result(any.as_ref());
         let call = Expr::Call { function: chosen(signature), arguments: exprs, safe };
         Ok(Bound::new(call, kind))
+    }
+
+    /// `CONCAT` takes whatever can become text, beside text.
+    fn as_texts(&self, arguments: Vec<Bound>) -> Result<Vec<Bound>, SqlError> {
+        let texts = arguments.into_iter().map(|argument| match argument.kind {
+            Type::Int64
+            | Type::Float64
+            | Type::Numeric
+            | Type::BigNumeric
+            | Type::Bool
+            | Type::Date
+            | Type::DateTime
+            | Type::Time
+            | Type::Timestamp
+                if matches!(argument.origin, Origin::Other | Origin::Literal) =>
+            {
+                self.explicit_cast(argument, &Type::String, false)
+            }
+            _ => Ok(argument),
+        });
+        texts.collect()
     }
 
     fn aggregate_call(&self, name: &str, call: &Call, scope: &Scope<'_>) -> Result<Bound, SqlError> {

@@ -158,6 +158,7 @@ impl Binder<'_> {
             }
             Ast::UnaryOp { op, expr } => match op {
                 UnaryOperator::Not => {
+                    not_null(&[&self.expr(expr, scope)?], "NOT")?;
                     let operand = self.bool(expr, scope, "operator NOT")?;
                     Ok(Bound::new(Expr::Not(Box::new(operand)), Type::Bool))
                 }
@@ -171,6 +172,7 @@ impl Binder<'_> {
                         });
                     }
                     let operand = self.expr(expr, scope)?;
+                    not_null(&[&operand], "-")?;
                     self.call_bound("$minus", vec![operand], false)
                 }
                 UnaryOperator::Plus => self.expr(expr, scope),
@@ -213,6 +215,7 @@ impl Binder<'_> {
                 };
                 let mut all = patterns.into_iter().map(|pattern| {
                     let pattern = self.expr(pattern, scope)?;
+                    not_null(&[&value, &pattern], "LIKE")?;
                     self.call_bound("$like", vec![value.clone(), pattern], false)
                 });
                 let first = all.next().unwrap_or_else(|| Err(SqlError::query("LIKE needs a pattern")))?;
@@ -423,7 +426,8 @@ impl Binder<'_> {
         })
     }
 
-    fn explicit_cast(&self, bound: Bound, to: &Type, safe: bool) -> Result<Bound, SqlError> {
+    /// What `CAST` makes.
+    pub(super) fn explicit_cast(&self, bound: Bound, to: &Type, safe: bool) -> Result<Bound, SqlError> {
         if let Origin::Undeclared(_) | Origin::Untyped = bound.origin
             && let Some(expr) = self.coerce(bound.clone(), to)?
         {
@@ -458,8 +462,11 @@ impl Binder<'_> {
             Comparison::GreaterOrEqual => ">=",
             Comparison::Distinct | Comparison::NotDistinct => "IS DISTINCT FROM",
         };
-        let (operands, kind) =
-            self.common(vec![self.expr(left, scope)?, self.expr(right, scope)?], &format!("operator {sign}"))?;
+        let sides = vec![self.expr(left, scope)?, self.expr(right, scope)?];
+        if !matches!(operator, Comparison::Distinct | Comparison::NotDistinct) {
+            not_null(&[&sides[0], &sides[1]], sign)?;
+        }
+        let (operands, kind) = self.common(sides, &format!("operator {sign}"))?;
         if matches!(kind, Type::Json | Type::Geography | Type::Array(_)) && sign != "IS DISTINCT FROM" {
             let name = kind.base_name();
             let kinds = format!("Argument types: {kind}, {kind}");
@@ -502,6 +509,7 @@ impl Binder<'_> {
             other => return Err(SqlError::unsupported(format_args!("the operator {other}"))),
         };
         let operands = vec![self.expr(left, scope)?, self.expr(right, scope)?];
+        not_null(&[&operands[0], &operands[1]], &operator.to_string())?;
         let arrays = operands.iter().any(|bound| bound.kind.element().is_some());
         self.call_bound(if arrays && name == "CONCAT" { "$concat" } else { name }, operands, false)
     }
@@ -682,6 +690,14 @@ impl Binder<'_> {
         let expr = record_expr(parts.iter().map(|part| part.expr.clone()).collect());
         let parts = if typed.is_empty() { parts } else { Vec::new() };
         Ok(Bound { origin, fields: parts, ..Bound::new(expr, Type::record(fields)) })
+    }
+}
+
+/// The word NULL has no place beside most operators.
+fn not_null(operands: &[&Bound], operator: &str) -> Result<(), SqlError> {
+    match operands.iter().any(|bound| bound.origin == Origin::Untyped && bound.kind.element().is_none()) {
+        true => Err(SqlError::query(format!("Operands of {operator} cannot be literal NULL"))),
+        false => Ok(()),
     }
 }
 

@@ -53,6 +53,9 @@ pub(super) fn query(tokens: &[TokenWithSpan], end: Position) -> Result<Query, Sq
     let statement = parser.parse_statement().map_err(|error| syntax_error(&error, tokens, end))?;
     let rest = parser.next_token();
     if rest.token != Token::EOF {
+        if let Some(left_out) = left_out(tokens) {
+            return Err(SqlError::unsupported(left_out).at(super::lexer::position(rest.span)));
+        }
         let found = describe(&rest.token);
         return Err(SqlError::query(format!("Syntax error: Expected end of input but got {found}"))
             .at(super::lexer::position(rest.span)));
@@ -126,20 +129,28 @@ fn syntax_error(error: &ParserError, tokens: &[TokenWithSpan], end: Position) ->
             super::lexer::position(token.span) == Some(at) && !matches!(token.token, Token::Whitespace(_))
         })
     });
-    match found {
-        _ if has_models(tokens) => SqlError::unsupported("functions of ML and AI").at(at),
-        Some(token) if matches!(token.token, Token::ShiftLeft | Token::ShiftRight) => {
-            SqlError::unsupported("the operators << and >>").at(at)
-        }
-        Some(token) => SqlError::query(format!("Syntax error: Unexpected {}", describe(&token.token))).at(at),
-        None => SqlError::query("Syntax error: Unexpected end of statement").at(Some(end)),
+    match (left_out(tokens), found) {
+        (Some(left_out), _) => SqlError::unsupported(left_out).at(at),
+        (None, Some(token)) => SqlError::query(format!("Syntax error: Unexpected {}", describe(&token.token))).at(at),
+        (None, None) => SqlError::query("Syntax error: Unexpected end of statement").at(Some(end)),
     }
 }
 
-/// Whether `ML.` or `AI.` is somewhere: their arguments have a syntax of their own.
-fn has_models(tokens: &[TokenWithSpan]) -> bool {
-    let is_group = |token: &Token| matches!(token, Token::Word(word) if ["ML", "AI"].contains(&word.value.to_ascii_uppercase().as_str()));
-    tokens.windows(2).any(|pair| is_group(&pair[0].token) && pair[1].token == Token::Period)
+/// What the parser doesn't know although it is GoogleSQL: if it is there, it may be what it stumbled over.
+fn left_out(tokens: &[TokenWithSpan]) -> Option<&'static str> {
+    let shown = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<String> = shown.map(|token| token.token.to_string().to_ascii_uppercase()).collect();
+    let known = [
+        (&["ML", "."][..], "functions of ML"),
+        (&["AI", "."], "functions of AI"),
+        (&["<<"], "the operators << and >>"),
+        (&[">>"], "the operators << and >>"),
+        (&["WITH", "DIFFERENTIAL_PRIVACY"], "differential privacy"),
+        (&["WITH", "OFFSET"], "WITH OFFSET without UNNEST"),
+        (&["MATCH_RECOGNIZE"], "MATCH_RECOGNIZE"),
+        (&["GRAPH_TABLE"], "graphs"),
+    ];
+    known.iter().find(|(pattern, _)| words.windows(pattern.len()).any(|found| found == *pattern)).map(|(_, what)| *what)
 }
 
 /// A token as Google's errors name it.

@@ -162,14 +162,14 @@ impl<'a> Run<'a> {
 
     fn select(&self, select: &Select, outer: Option<&Env<'_>>, sink: Sink<'_>) -> Result<bool, SqlError> {
         let mut frame = vec![Value::Null; select.slots];
-        let mut seen: HashSet<Key> = HashSet::new();
+        let mut seen: Option<HashSet<Key>> = select.distinct.then(HashSet::new);
         let mut output = |row: &[Value]| {
             let env = Env { row, outer };
             let mut out = Row::with_capacity(select.outputs.len());
             for expr in &select.outputs {
                 out.push(self.eval(expr, &env)?);
             }
-            if select.distinct && !seen.insert(Key(out.clone())) {
+            if seen.as_mut().is_some_and(|seen| !seen.insert(Key(out.clone()))) {
                 return Ok(true);
             }
             sink(&mut out)
@@ -425,15 +425,11 @@ impl<'a> Run<'a> {
 
     /// The value of an expression.
     pub(super) fn eval(&self, expr: &Expr, env: &Env<'_>) -> Result<Value, SqlError> {
+        if let Some(value) = peek(expr, env) {
+            return Ok(value.clone());
+        }
         Ok(match expr {
-            Expr::Constant(value) => value.clone(),
-            Expr::Column { depth, slot } => {
-                let mut env = env;
-                for _ in 0..*depth {
-                    env = env.outer.unwrap_or(env);
-                }
-                env.row[*slot].clone()
-            }
+            Expr::Constant(_) | Expr::Column { .. } => Value::Null,
             Expr::Field(record, index) => match self.eval(record, env)? {
                 Value::Struct(fields) => fields[*index].clone(),
                 _ => Value::Null,
@@ -477,10 +473,14 @@ impl<'a> Run<'a> {
                 Value::Bool(truth) => Value::Bool(!truth),
                 _ => Value::Null,
             },
-            Expr::IsNull(operand) => Value::Bool(self.eval(operand, env)?.is_null()),
-            Expr::Compare { operator, left, right } => {
-                compare::compare(*operator, &self.eval(left, env)?, &self.eval(right, env)?)
-            }
+            Expr::IsNull(operand) => Value::Bool(match peek(operand, env) {
+                Some(value) => value.is_null(),
+                None => self.eval(operand, env)?.is_null(),
+            }),
+            Expr::Compare { operator, left, right } => match (peek(left, env), peek(right, env)) {
+                (Some(left), Some(right)) => compare::compare(*operator, left, right),
+                _ => compare::compare(*operator, &self.eval(left, env)?, &self.eval(right, env)?),
+            },
             Expr::Case { branches, otherwise } => {
                 for (condition, result) in branches {
                     if self.is_true(condition, env)? {
@@ -582,6 +582,25 @@ impl<'a> Run<'a> {
             SubqueryKind::Exists => Ok(Value::Bool(!values.is_empty())),
             _ => Ok(Value::array(values)),
         }
+    }
+}
+
+/// The value of an expression that only follows a path, without a copy.
+fn peek<'v>(expr: &'v Expr, env: &Env<'v>) -> Option<&'v Value> {
+    match expr {
+        Expr::Constant(value) => Some(value),
+        Expr::Column { depth, slot } => {
+            let mut env = env;
+            for _ in 0..*depth {
+                env = env.outer?;
+            }
+            env.row.get(*slot)
+        }
+        Expr::Field(record, index) => match peek(record, env)? {
+            Value::Struct(fields) => fields.get(*index),
+            _ => Some(&Value::Null),
+        },
+        _ => None,
     }
 }
 

@@ -128,7 +128,7 @@ pub(super) fn field(expr: Expr, kind: &Type, name: &Ident) -> Result<(Expr, Type
 /// `; Did you mean x?` when a name is near.
 pub(super) fn suggestion<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
     let near =
-        |known: &&str| strsim::levenshtein(&name.to_lowercase(), &known.to_lowercase()) <= name.chars().count() / 5 + 1;
+        |known: &&str| strsim::levenshtein(&name.to_lowercase(), &known.to_lowercase()) <= name.chars().count() / 3;
     let best = known.filter(|known| !known.is_empty()).filter(near);
     let best = best.min_by_key(|known| strsim::levenshtein(&name.to_lowercase(), &known.to_lowercase()));
     best.map_or(String::new(), |best| format!("; Did you mean {best}?"))
@@ -265,8 +265,7 @@ impl<'s> Scope<'s> {
                 (Some(column), None) => Ok(Some((column.expr.clone(), column.kind.clone(), 2))),
                 (Some(_), Some(_)) => Err(ambiguous(&name.value, position(name.span))),
                 (None, _) => {
-                    let hint = suggestion(&name.value, own.map(|column| &*column.name));
-                    let message = format!("Name {} not found inside {}{hint}", name.value, range.name);
+                    let message = format!("Name {} not found inside {}", name.value, range.name);
                     Err(SqlError::query(message).at(position(name.span)))
                 }
             };

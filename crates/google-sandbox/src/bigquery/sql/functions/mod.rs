@@ -49,10 +49,10 @@ pub(super) fn signatures(name: &str) -> Vec<Signature> {
     of(&STRICT, false).chain(of(&NULLABLE, true)).collect()
 }
 
-/// The names of all functions, for suggestions.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+/// The names of all functions, as suggestions write them.
+pub(super) fn names() -> impl Iterator<Item = String> {
     let entries = STRICT.iter().chain(NULLABLE.iter()).flat_map(|table| table.iter());
-    entries.map(|entry| entry.0).filter(|name| !name.starts_with('$'))
+    entries.map(|entry| entry.0.to_lowercase()).filter(|name| !name.starts_with('$'))
 }
 
 impl Signature {
