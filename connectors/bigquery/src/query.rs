@@ -96,19 +96,20 @@ impl<'a> Query<'a> {
 
     /// Lets BigQuery read the query without running it, free of charge.
     pub(crate) async fn dry_run(&self, client: &Client, settings: &Settings) -> Result<Plan> {
+        policy::check_names(&self.tokens, settings)?;
         let mut location = settings.location.clone();
         if location.is_none() && self.default.dataset.is_some() {
             location = client.location(&self.default).await;
         }
         let mut answer = self.try_dry_run(client, location.as_deref()).await;
         // The data may be elsewhere than its dataset's neighbour: BigQuery says so, and is asked there, once.
-        if let Err(failure) = &answer
-            && let Some(place) = errors::dataset_elsewhere(failure)
-            && let Some(actual) = client.location(&place).await
-            && Some(&actual) != location.as_ref()
-        {
+        if let Some(actual) = elsewhere(client, &answer).await.filter(|actual| Some(actual) != location.as_ref()) {
+            answer = self.try_dry_run(client, Some(&actual)).await;
+            // What is not there either is where the others are not.
+            if let Some(other) = elsewhere(client, &answer).await.filter(|other| *other != actual) {
+                return Err(errors::far_apart(&actual, &other));
+            }
             location = Some(actual);
-            answer = self.try_dry_run(client, location.as_deref()).await;
         }
         let job = match answer {
             Ok(job) => job,
@@ -186,6 +187,12 @@ impl<'a> Query<'a> {
         };
         plan.with_parameters(&query.undeclared_query_parameters)
     }
+}
+
+/// Where the data is that was not where BigQuery looked for it.
+async fn elsewhere(client: &Client, answer: &Result<Job, Failure>) -> Option<String> {
+    let place = errors::dataset_elsewhere(answer.as_ref().err()?)?;
+    client.location(&place).await
 }
 
 fn place_of(table: &google_cloud_bigquery_v2::model::TableReference) -> Place {
@@ -286,8 +293,9 @@ impl Plan {
 
     fn with_bytes(&self, error: Error) -> Error {
         let estimate = &self.estimate;
+        let bytes = Some(estimate.bytes).filter(|bytes| *bytes > 0 || estimate.unestimable.is_empty());
         error
-            .with_data("total_bytes_processed", estimate.bytes)
+            .with_data("total_bytes_processed", bytes)
             .with_data("estimated_bytes_billed", estimate.billed_low())
             .with_data("price_per_tib_usd", estimate.price_per_tib_usd)
             .with_data("statement_type", self.statement_type.as_str())
@@ -708,7 +716,8 @@ pub(crate) fn priced(bill: &Bill) -> String {
     let cost = match bill.cost_usd {
         Some(_) if bill.cache_hit => "free, from BigQuery's cache".to_owned(),
         Some(cost) => format!("${}", rounded(cost)),
-        None => "paid by reservation".to_owned(),
+        None if bill.source.contains_key("reservation") => "paid by reservation".to_owned(),
+        None => "at a cost that BigQuery does not tell".to_owned(),
     };
     format!("{} processed, {cost}", human_bytes(bill.bytes_processed))
 }
