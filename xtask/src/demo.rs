@@ -1,5 +1,7 @@
-//! `cargo xtask demo`: two packaged connectors, installed and driven as a host does it, over real HTTP against the local
+//! `cargo xtask demo`: three packaged connectors, installed and driven as a host does it, over real HTTP against the local
 //! stand-in for Google.
+
+mod bigquery;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -46,28 +48,28 @@ struct Folders {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    println!("ACP demo: two connectors as a host sees them. No account, no network: Google is a local sandbox.\n");
+    println!("ACP demo: three connectors as a host sees them. No account, no network: Google is a local sandbox.\n");
     let (build, metadata) = (crate::package::Build::default(), workspace::metadata()?);
     let ga4 = crate::package::package("ga4", &build, &metadata)?;
     let gsc = crate::package::package("gsc", &build, &metadata)?;
-    tokio::runtime::Runtime::new()?.block_on(drive(&ga4, &gsc, arguments.keep))
+    let bigquery = crate::package::package("bigquery", &build, &metadata)?;
+    tokio::runtime::Runtime::new()?.block_on(drive([&ga4, &gsc, &bigquery], arguments.keep))
 }
 
-async fn drive(ga4: &Path, gsc: &Path, keep: bool) -> Result<()> {
+async fn drive([ga4, gsc, bigquery]: [&Path; 3], keep: bool) -> Result<()> {
     let started = Instant::now();
     let folders = Folders::fresh()?;
     let sandbox = google_sandbox::start(google_sandbox::Options::in_dir(&folders.sandbox)).await?;
     step("Sandbox", &format!("{} stands in for Google", sandbox.url()));
 
-    let (host, capability) = Host::start(ga4, &folders, &sandbox).await?;
+    let (analytics, capability) = Host::start(ga4, &folders, &sandbox).await?;
     step("Sign-up form", "painted by the host from what the connector publishes:");
     show_form(&Form::of_credentials(&capability.credentials_schema).ok_or("no credentials are asked for")?);
-    let property = host.list_properties(&sandbox).await?;
-    host.inject_blocks(&sandbox).await?;
-    host.extract(&property).await?;
-    host.wrong_name(&property).await?;
-    host.no_credentials(&property).await?;
-    host.server.close().await?;
+    let property = analytics.list_properties(&sandbox).await?;
+    analytics.inject_blocks(&sandbox).await?;
+    analytics.extract(&property).await?;
+    analytics.wrong_name(&property).await?;
+    analytics.no_credentials(&property).await?;
 
     println!("\n--- Search Console ---");
     let (host, _) = Host::start(gsc, &folders, &sandbox).await?;
@@ -75,6 +77,13 @@ async fn drive(ga4: &Path, gsc: &Path, keep: bool) -> Result<()> {
     host.clusters().await?;
     host.impossible_question().await?;
     host.server.close().await?;
+
+    println!("\n--- BigQuery ---");
+    let (host, _) = Host::start(bigquery, &folders, &sandbox).await?;
+    let counted = host.query_the_export(&sandbox).await?;
+    host.server.close().await?;
+    analytics.same_from_analytics(&sandbox.facts()["analytics"]["main"]["property"], counted).await?;
+    analytics.server.close().await?;
     println!("\nDone in {:.1} s. Try `cargo xtask demo --keep` to go on by yourself.", started.elapsed().as_secs_f64());
     if keep {
         keep_running(&sandbox).await?;
@@ -130,11 +139,19 @@ impl<'a> Host<'a> {
     }
 
     async fn call(&self, tool: &str, arguments: Value, credentials: Option<&JsonObject>) -> Result<ToolAnswer> {
-        let meta = CallMeta {
-            session: ConfigureParams { credentials: credentials.cloned().map(Some), ..ConfigureParams::default() },
-            autocontext_delivered: Some(true),
-            ..CallMeta::default()
-        };
+        let credentials = credentials.cloned().map(Some);
+        self.call_as(tool, arguments, ConfigureParams { credentials, ..ConfigureParams::default() }).await
+    }
+
+    /// A call that may cost this much, in USD.
+    async fn call_within(&self, tool: &str, arguments: Value, limit: f64) -> Result<ToolAnswer> {
+        let credentials = Some(Some(self.credentials.clone()));
+        let session = ConfigureParams { credentials, cost_limit_usd: Some(limit), ..ConfigureParams::default() };
+        self.call_as(tool, arguments, session).await
+    }
+
+    async fn call_as(&self, tool: &str, arguments: Value, session: ConfigureParams) -> Result<ToolAnswer> {
+        let meta = CallMeta { session, autocontext_delivered: Some(true), ..CallMeta::default() };
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let call = ToolCall::new(tool, arguments).meta(meta).on_progress(show_progress);
         let answer = self.server.client().call(call).await?;

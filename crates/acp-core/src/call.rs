@@ -1,18 +1,23 @@
 //! What a tool may use while it runs.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use acp_protocol::JsonObject;
 use acp_protocol::error::ErrorCode;
 use acp_protocol::result::Header;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use rmcp::model::{ElicitRequestParams, ElicitationAction, ElicitationSchema};
+use rmcp::{Peer, RoleServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::answer::Cost;
 use crate::arguments::RESOURCE_ID;
+use crate::cleanup::Cleanup;
 use crate::clock::Clock;
 use crate::connector::Resource;
 use crate::credentials::{Credentials, Identity};
@@ -20,6 +25,9 @@ use crate::error::{Error, Result};
 use crate::host_tables::{Host, HostTable};
 use crate::table::{ObjectTable, TableSettings, TableWriter};
 use crate::tables::Selection;
+
+/// How long a person may take to answer.
+const PERSON_PATIENCE: Duration = Duration::from_secs(300);
 
 /// One call of a tool: its resource, credentials and settings, and where to report.
 #[derive(Debug)]
@@ -34,6 +42,11 @@ pub struct Call {
     pub(crate) cost_limit_usd: f64,
     pub(crate) selection: Option<Selection>,
     pub(crate) host: Option<Host>,
+    pub(crate) conversation: Option<String>,
+    pub(crate) call_id: Option<String>,
+    /// The client, where it can ask a person.
+    pub(crate) asks: Option<Peer<RoleServer>>,
+    pub(crate) cleanup: Cleanup,
 }
 
 /// What a tool said while it ran.
@@ -131,6 +144,45 @@ impl Call {
             Some(host) => host.read_table(reference).await,
             None => Err(crate::host_tables::unsupported(true)),
         }
+    }
+
+    /// The host's conversation in which the call is made, if it says (`conversation_id`, else `session_id`); to keep
+    /// count of something with, never to trust.
+    pub fn conversation(&self) -> Option<&str> {
+        self.conversation.as_deref()
+    }
+
+    /// The host's id of this call: the same when it repeats a call whose answer it did not get.
+    pub fn call_id(&self) -> Option<&str> {
+        self.call_id.as_deref()
+    }
+
+    /// Asks the person a question through the client, and waits some minutes. `None` when the client can't ask; anything but
+    /// a yes is a no. Never a way around what the settings forbid.
+    pub async fn confirm(&self, question: &str) -> Option<bool> {
+        let peer = self.asks.as_ref()?;
+        let params = ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: question.to_owned(),
+            requested_schema: ElicitationSchema::new(BTreeMap::new()),
+        };
+        let answer = peer.create_elicitation_with_timeout(params, Some(PERSON_PATIENCE)).await;
+        Some(answer.is_ok_and(|answer| answer.action == ElicitationAction::Accept))
+    }
+
+    /// A file for what a tool has to put aside, in the folder of the tables. It has no name and is gone when it is closed.
+    pub fn temporary_file(&self) -> Result<std::fs::File> {
+        self.tables.files.unnamed().map_err(|error| {
+            Error::upstream(format!(
+                "No temporary file could be made in {}: {error}. The person who runs this server has to make room there or set ACP_TMP_DIR to another folder.",
+                self.tables.files.directory.display()
+            ))
+        })
+    }
+
+    /// For work that has to be done at the source even when the call is cancelled or the process ends.
+    pub fn cleanup(&self) -> Cleanup {
+        self.cleanup.clone()
     }
 
     /// The most this call may cost, in USD. A source that can bound its own cost should be given this as well.

@@ -178,6 +178,15 @@ fn write_out(whole: &str, fraction: &str, exponent: &str) -> Option<String> {
     (digits.len() <= length).then(|| format!("{digits:0<length$}"))
 }
 
+/// Whether a reader that uses 64-bit floats gets the digits of a number back. For numbers inside JSON values; those of
+/// columns are looked after by the table.
+pub fn is_exact_as_float(number: &str) -> bool {
+    let unsigned = number.trim_start_matches(['-', '+']);
+    let mantissa = unsigned.split(['e', 'E']).next().unwrap_or_default();
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    unsigned.len() <= 15 || fits_a_float(unsigned, whole.trim_start_matches('0'), fraction)
+}
+
 /// Whether a reader that uses 64-bit floats gets these digits back.
 fn fits_a_float(number: &str, whole: &str, fraction: &str) -> bool {
     let digits = format!("{whole}{fraction}");

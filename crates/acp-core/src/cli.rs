@@ -14,6 +14,7 @@ use rmcp::{ServerHandler, ServiceExt};
 
 use crate::audit::Audit;
 use crate::check::{self, CheckFlags};
+use crate::cleanup::Cleanup;
 use crate::connector::Connector;
 use crate::http::{Environment, HttpFlags, Limits, Listening, Settings};
 use crate::log;
@@ -119,19 +120,24 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
         Some(Command::Tools { json: true }) => print_json(&shared.tools()),
         Some(Command::Tools { json: false }) => print(&tool_list(&shared)),
         Some(Command::Capability) => print_json(&shared.connector().capability()),
-        Some(Command::Check(flags)) => return serve(THREADS, check::run(Arc::new(shared), flags)),
+        Some(Command::Check(flags)) => {
+            return serve(THREADS, check::run(Arc::new(shared), flags), Cleanup::default());
+        }
         None if cli.http.http => {
             return match http_settings(cli.http, tmp_dir) {
-                Ok(settings) => serve_http(settings, |settings| {
-                    Listening::of_connector(Arc::new(shared), settings, Limits::default())
-                }),
+                Ok(settings) => {
+                    let cleanup = shared.cleanup.clone();
+                    let bind = |settings| Listening::of_connector(Arc::new(shared), settings, Limits::default());
+                    serve_http(settings, bind, cleanup)
+                }
                 Err(error) => refuse(&error),
             };
         }
         None => {
+            let cleanup = shared.cleanup.clone();
             let server = Server::new(Arc::new(shared));
             let tables = server.outgoing_tables();
-            return serve(THREADS, serve_stdio(server, tables));
+            return serve(THREADS, serve_stdio(server, tables), cleanup);
         }
     };
     if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -176,7 +182,7 @@ fn tool_list(shared: &Shared) -> String {
     list.trim_end().to_owned()
 }
 
-fn serve(threads: usize, serving: impl Future<Output = ExitCode>) -> ExitCode {
+fn serve(threads: usize, serving: impl Future<Output = ExitCode>, cleanup: Cleanup) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -185,7 +191,11 @@ fn serve(threads: usize, serving: impl Future<Output = ExitCode>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(serving);
+    let code = runtime.block_on(async {
+        let code = serving.await;
+        cleanup.end().await;
+        code
+    });
     // Calls that still run are dropped, and with them their files. Where stdin is not a pipe, a thread may go on waiting
     // for it and is left behind.
     runtime.shutdown_timeout(SHUTDOWN);
@@ -223,7 +233,7 @@ fn http_settings(flags: HttpFlags, tmp_dir: bool) -> Result<Settings, String> {
     Settings::new(flags, &Environment { port, token, tmp_dir })
 }
 
-fn serve_http<S: ServerHandler, L>(settings: Settings, bind: impl FnOnce(Settings) -> L) -> ExitCode
+fn serve_http<S: ServerHandler, L>(settings: Settings, bind: impl FnOnce(Settings) -> L, cleanup: Cleanup) -> ExitCode
 where
     L: Future<Output = std::io::Result<Listening<S>>>,
 {
@@ -240,7 +250,7 @@ where
         let _ = writeln!(std::io::stderr(), "listening on {}", listening.url());
         listening.run(stop).await
     };
-    serve(threads, async {
+    let serving = async {
         match served.await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -248,7 +258,8 @@ where
                 ExitCode::FAILURE
             }
         }
-    })
+    };
+    serve(threads, serving, cleanup)
 }
 
 /// Runs any MCP server on the transports of connectors: on stdin and stdout, or with `--http` and its flags. `session`
@@ -263,11 +274,12 @@ pub fn run_server<S: ServerHandler>(session: impl Fn() -> S + Send + Sync + 'sta
     log::start();
     let flags = Flags::parse().http;
     if !flags.http {
-        return serve(THREADS, serve_stdio(session(), Arc::default()));
+        return serve(THREADS, serve_stdio(session(), Arc::default()), Cleanup::default());
     }
     match http_settings(flags, false) {
         Ok(settings) => {
-            serve_http(settings, |settings| Listening::of(session, Arc::default(), settings, Limits::default()))
+            let bind = |settings| Listening::of(session, Arc::default(), settings, Limits::default());
+            serve_http(settings, bind, Cleanup::default())
         }
         Err(error) => refuse(&error),
     }

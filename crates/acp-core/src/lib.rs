@@ -18,6 +18,7 @@ mod cache;
 mod call;
 mod cell;
 mod check;
+mod cleanup;
 mod cli;
 mod clock;
 mod connector;
@@ -43,8 +44,9 @@ mod tool;
 
 pub use access::{Access, AccessMode, Operation};
 pub use call::Call;
-pub use cell::Cell;
+pub use cell::{Cell, is_exact_as_float};
 pub use check::{Fault, Steps};
+pub use cleanup::Cleanup;
 pub use cli::run;
 #[cfg(feature = "any-server")]
 pub use cli::run_server;

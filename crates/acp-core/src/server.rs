@@ -16,8 +16,9 @@ use futures::FutureExt;
 use jiff::tz::TimeZone;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, CustomRequest, CustomResult,
-    ErrorData, ExperimentalCapabilities, Implementation, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    ElicitationCapability, ErrorData, ExperimentalCapabilities, Implementation, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -29,6 +30,7 @@ use crate::audit::{self, Audit, AuditedCall};
 use crate::autocontext;
 use crate::cache::{DeliveryKey, Memory};
 use crate::call::{Call, Progress, Reports, lock};
+use crate::cleanup::Cleanup;
 use crate::connector::{Connector, Resource};
 use crate::credentials::Credentials;
 use crate::error::{Error, Result};
@@ -49,6 +51,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 pub(crate) struct Shared {
     /// Where calls are recorded, if at all.
     pub(crate) audit: Option<Audit>,
+    /// The calls that run, and what those leave that end early.
+    pub(crate) cleanup: Cleanup,
     connector: Connector,
     memory: Arc<Memory>,
     files: TableFiles,
@@ -92,6 +96,7 @@ impl Shared {
         tools.extend(reserved.map(|(name, title, input, hints)| tool(name, title, &input.description, input, hints)));
         Self {
             audit: None,
+            cleanup: Cleanup::default(),
             memory: Arc::new(Memory::new(connector.clock, folders.cache)),
             files: TableFiles { directory, shared_place, prefix: connector.about.name.to_owned() },
             info: server_info(&connector),
@@ -166,16 +171,23 @@ struct Client {
     capability: Option<ClientCapability>,
     /// Whether the revision lets servers ask their clients anything.
     can_be_asked: bool,
+    /// Whether it can ask a person.
+    elicits: bool,
 }
 
 impl Client {
     fn of(context: &RequestContext<RoleServer>) -> Self {
-        let declared = context.client_capabilities().and_then(|capabilities| capabilities.experimental);
+        let capabilities = context.client_capabilities();
+        let elicits = capabilities.as_ref().is_some_and(|capabilities| {
+            let forms = |elicitation: &ElicitationCapability| elicitation.form.is_some() || elicitation.url.is_none();
+            capabilities.elicitation.as_ref().is_some_and(forms)
+        });
+        let declared = capabilities.and_then(|capabilities| capabilities.experimental);
         let capability = declared
             .and_then(|experimental| experimental.get(KEY).cloned())
             .and_then(|acp| serde_json::from_value::<ClientCapability>(Value::Object(acp)).ok())
             .filter(|capability| compatible(&capability.version));
-        Self { capability, can_be_asked: has_sessions(context) }
+        Self { capability, can_be_asked: has_sessions(context), elicits }
     }
 
     fn host_tables(&self) -> bool {
@@ -381,6 +393,9 @@ impl Server {
         }
         facts.in_force.check_config(about)?;
         let mut call = self.call(resource, &facts.in_force);
+        call.call_id.clone_from(&settings.call_id);
+        call.asks = Some(context.peer.clone()).filter(|_| client.can_be_asked && client.elicits);
+        call.conversation = settings.conversation_id.clone().or_else(|| settings.session_id.clone());
         call.tables.sampling = settings.sampling;
         call.tables.inline_max_bytes = settings.inline_max_bytes;
         call.tables.keep = client.keep(settings.present);
@@ -427,6 +442,10 @@ impl Server {
             cost_limit_usd: in_force.cost_limit_usd,
             selection: None,
             host: None,
+            conversation: None,
+            call_id: None,
+            asks: None,
+            cleanup: self.shared.cleanup.clone(),
         }
     }
 
@@ -680,6 +699,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let cancelled = context.ct.clone();
+        let _running = self.shared.cleanup.running();
         let mut call = AuditedCall::new(&self.shared, self.transport, &context.meta, self.facts(&request.name));
         // In the handler's own task: requests to the client find their stream only from there. Dropping the work is
         // what stops it, since the library only discards the answer.
@@ -688,6 +708,9 @@ impl ServerHandler for Server {
             () = cancelled.cancelled() => {
                 tracing::debug!(tool = %call.facts.tool, "the call was cancelled");
                 return Err(ErrorData::internal_error("The call was cancelled.", None));
+            }
+            () = self.shared.cleanup.ending() => {
+                return Err(ErrorData::internal_error("The server ends.", None));
             }
         };
         if cancelled.is_cancelled() {

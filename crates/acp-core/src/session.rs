@@ -29,6 +29,7 @@ pub(crate) struct Settings {
 pub(crate) struct CallSettings {
     pub(crate) settings: Settings,
     pub(crate) session_id: Option<String>,
+    pub(crate) conversation_id: Option<String>,
     pub(crate) autocontext_delivered: Option<bool>,
     pub(crate) autocontext_blocks: Vec<String>,
     pub(crate) sampling: Sampling,
@@ -187,6 +188,7 @@ impl CallSettings {
         Ok(Self {
             settings,
             session_id: text("session_id"),
+            conversation_id: text("conversation_id"),
             call_id: text("call_id"),
             autocontext_delivered: fields.get("autocontext_delivered").and_then(Value::as_bool),
             autocontext_blocks: fields

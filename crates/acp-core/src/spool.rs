@@ -33,11 +33,22 @@ pub(crate) struct TableFiles {
 }
 
 impl TableFiles {
-    fn create(&self) -> io::Result<NamedTempFile> {
+    /// A file without a name, which is gone when it is closed.
+    pub(crate) fn unnamed(&self) -> io::Result<std::fs::File> {
+        self.prepare()?;
+        tempfile::tempfile_in(&self.directory)
+    }
+
+    fn prepare(&self) -> io::Result<()> {
         create_private(&self.directory)?;
         if self.shared_place {
             check_private(&self.directory)?;
         }
+        Ok(())
+    }
+
+    fn create(&self) -> io::Result<NamedTempFile> {
+        self.prepare()?;
         // tempfile makes files that only their owner can read.
         tempfile::Builder::new()
             .prefix(&format!("{}-", self.prefix))

@@ -222,7 +222,7 @@ impl Column {
         }
         if self.inexact {
             warnings.push(format!(
-                "Column {name} has numbers with more digits than a 64-bit float holds; they are delivered exactly, read them as decimals."
+                "Column {name} has numbers with more digits than a 64-bit float holds; they are delivered exactly, read them as decimals. An identifier is safer as a text (in SQL: CAST AS STRING)."
             ));
         }
         warnings

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use acp_core::{Error, Result, Secret};
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::{Method, Response};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -16,7 +16,7 @@ use url::Url;
 use crate::credentials::GoogleCredentials;
 use crate::endpoints::Endpoints;
 use crate::error::{Context, Failure, GoogleError};
-use crate::google::Google;
+use crate::google::{Google, Timing};
 use crate::http::{SMALL, WHOLE};
 use crate::lanes::{Lanes, Turn};
 use crate::redact::{Secrets, clean};
@@ -27,6 +27,8 @@ use crate::token::{Ask, Key, Token, Tokens};
 /// Bytes of a streamed answer, after decompression: far more than any page of any API, and an end for a stream that
 /// has none.
 const STREAM: u64 = 2 << 30;
+/// How the resumable protocol says that it wants more of a file.
+const PARTIAL: StatusCode = StatusCode::PERMANENT_REDIRECT;
 /// Characters of an unexpected answer that are shown.
 const SHOWN: usize = 200;
 
@@ -64,11 +66,19 @@ impl ServerErrors {
 }
 
 /// A request, ready to be sent more than once.
-struct Outgoing {
+pub(crate) struct Outgoing {
     method: Method,
     url: Url,
-    /// JSON.
+    /// JSON, or a part of a file.
     content: Option<Bytes>,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Outgoing {
+    pub(crate) fn with_header(mut self, name: &'static str, value: String) -> Self {
+        self.headers.push((name, value));
+        self
+    }
 }
 
 impl Session {
@@ -125,13 +135,36 @@ impl Session {
     /// Posts JSON and reads the whole answer, at most 64 MiB, with its top-level array `array` taken apart. For pages that
     /// are asked for ahead of whoever reads them. One that breaks off is asked for again.
     pub async fn post_rows(&self, url: &str, body: &impl Serialize, array: &str) -> Result<Rows, Failure> {
-        let outgoing = self.outgoing(Method::POST, url, Some(to_json(body)?))?;
-        let mut waits = Waits::new(&self.google.shared().http.timing);
+        self.rows(&self.outgoing(Method::POST, url, Some(to_json(body)?))?, array).await
+    }
+
+    /// Like [`post_rows`](Self::post_rows), for a method that is asked with GET.
+    pub async fn get_rows(&self, url: &str, array: &str) -> Result<Rows, Failure> {
+        self.rows(&self.outgoing(Method::GET, url, None)?, array).await
+    }
+
+    /// Like [`get`](Self::get), for something that was just made: that it is not found is no answer for some seconds.
+    pub async fn get_once_there<T: DeserializeOwned>(&self, url: &str) -> Result<T, Failure> {
+        let timing = &self.google.shared().http.timing;
+        parse(&self.whole_after(&self.outgoing(Method::GET, url, None)?, Waits::until_there(timing)).await?)
+    }
+
+    /// Asks for something again and again, with growing waits, until it is done. `each` sees every answer.
+    pub async fn get_until<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        done: impl Fn(&T) -> bool,
+        mut each: impl FnMut(&T),
+    ) -> Result<T, Failure> {
+        let mut asked = 0;
         loop {
-            match self.open(&outgoing, &mut waits).await?.rows(array).await {
-                Ok(rows) => return Ok(rows),
-                Err(failure) => waits.pause(failure).await?,
+            let answer: T = self.get_once_there(url).await?;
+            each(&answer);
+            if done(&answer) {
+                return Ok(answer);
             }
+            tokio::time::sleep(backoff(self.timing(), asked)).await;
+            asked = asked.saturating_add(1);
         }
     }
 
@@ -145,17 +178,34 @@ impl Session {
         Ask { shared: self.google.shared(), credentials: &self.credentials, scopes: self.scopes, key: self.key }
     }
 
-    fn outgoing(&self, method: Method, url: &str, content: Option<Bytes>) -> Result<Outgoing, Failure> {
+    pub(crate) fn timing(&self) -> &Timing {
+        &self.google.shared().http.timing
+    }
+
+    pub(crate) fn outgoing(&self, method: Method, url: &str, content: Option<Bytes>) -> Result<Outgoing, Failure> {
         let url = Url::parse(url).ok().filter(|url| self.endpoints().trusts(url)).ok_or_else(|| {
             // A connector's own mistake; the token stays here whatever it built the address from.
             Error::upstream("The request was not sent: its address is not one of Google's APIs. Report this error.")
         })?;
-        Ok(Outgoing { method, url, content })
+        Ok(Outgoing { method, url, content, headers: Vec::new() })
+    }
+
+    async fn rows(&self, outgoing: &Outgoing, array: &str) -> Result<Rows, Failure> {
+        let mut waits = Waits::new(&self.google.shared().http.timing);
+        loop {
+            match self.open(outgoing, &mut waits).await?.rows(array).await {
+                Ok(rows) => return Ok(rows),
+                Err(failure) => waits.pause(failure).await?,
+            }
+        }
     }
 
     /// The whole body. One that breaks off is asked for again.
     async fn whole(&self, outgoing: &Outgoing) -> Result<Vec<u8>, Failure> {
-        let mut waits = Waits::new(&self.google.shared().http.timing);
+        self.whole_after(outgoing, Waits::new(&self.google.shared().http.timing)).await
+    }
+
+    async fn whole_after(&self, outgoing: &Outgoing, mut waits: Waits<'_>) -> Result<Vec<u8>, Failure> {
         loop {
             let body = self.open(outgoing, &mut waits).await?;
             match body.whole().await {
@@ -166,7 +216,7 @@ impl Session {
     }
 
     /// Sends until there is an answer that says it worked, or a failure that stays.
-    async fn open(&self, outgoing: &Outgoing, waits: &mut Waits<'_>) -> Result<Body, Failure> {
+    pub(crate) async fn open(&self, outgoing: &Outgoing, waits: &mut Waits<'_>) -> Result<Body, Failure> {
         let ask = self.ask();
         let mut token = ask.token().await?;
         let mut renewed = false;
@@ -217,13 +267,18 @@ impl Session {
         if let Some(body) = &outgoing.content {
             request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
+        for (name, value) in &outgoing.headers {
+            request = request.header(*name, value);
+        }
         let started = Instant::now();
         let sent = http.send(request, http.timing.headers).await;
         let status = sent.as_ref().ok().map(|response| response.status().as_u16());
         let ms = started.elapsed().as_millis() as u64;
         tracing::debug!(method = %outgoing.method, path = outgoing.url.path(), status, ms, "request");
         let response = sent?;
-        if !response.status().is_success() {
+        // Of an upload, that more of the file is wanted.
+        let partial = outgoing.method == Method::PUT && response.status() == PARTIAL;
+        if !response.status().is_success() && !partial {
             return Err(self.failed(response, token).await.into());
         }
         let body = Body { google: self.google.clone(), response, received: 0, _turn: None };
@@ -339,7 +394,17 @@ impl Body {
         Ok(rows)
     }
 
-    async fn whole(mut self) -> Result<Vec<u8>, Failure> {
+    /// A header of the answer, as text.
+    pub(crate) fn header(&self, name: HeaderName) -> Option<String> {
+        header(self.response.headers(), name).map(str::to_owned)
+    }
+
+    /// Whether more of a file is wanted.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.response.status() == PARTIAL
+    }
+
+    pub(crate) async fn whole(mut self) -> Result<Vec<u8>, Failure> {
         let body = self.google.shared().http.whole(&mut self.response, WHOLE).await?;
         body.ok_or_else(|| too_large((WHOLE as u64) >> 20))
     }
@@ -373,7 +438,7 @@ fn too_large(mebibytes: u64) -> Failure {
     Error::upstream(format!("Google's answer is larger than {mebibytes} MiB: ask for fewer rows or fields.")).into()
 }
 
-fn to_json(body: &impl Serialize) -> Result<Bytes, Failure> {
+pub(crate) fn to_json(body: &impl Serialize) -> Result<Bytes, Failure> {
     let json = serde_json::to_vec(body).map_err(|error| {
         Error::upstream(format!("The request can't be written as JSON: {error}. Report this error."))
     })?;

@@ -22,6 +22,7 @@ const SECONDS_BELOW: i64 = 100_000_000_000;
 pub struct GoogleCredentials {
     kind: Kind,
     principal: Option<String>,
+    project: Option<String>,
     quota_project: Option<String>,
     identity: Identity,
     secrets: Secrets,
@@ -101,6 +102,11 @@ impl GoogleCredentials {
         &self.identity
     }
 
+    /// The Cloud project to which a service account belongs, as its key says.
+    pub fn project(&self) -> Option<&str> {
+        self.project.as_deref()
+    }
+
     pub(crate) fn kind(&self) -> &Kind {
         &self.kind
     }
@@ -118,6 +124,7 @@ impl GoogleCredentials {
         Self {
             kind,
             principal: principal.map(|principal| clean(principal, 200)),
+            project: None,
             quota_project: None,
             identity: Identity::anonymous(),
             secrets,
@@ -203,7 +210,11 @@ fn read_key(key: &JsonObject, endpoints: &Endpoints) -> Result<GoogleCredentials
         key_id: text(key, "private_key_id").map(str::to_owned),
         token_uri,
     };
-    Ok(GoogleCredentials::new(Kind::ServiceAccount(Arc::new(account)), Some(email), secrets))
+    Ok(GoogleCredentials {
+        // Some tools write keys with other texts here; what is no project is none.
+        project: project(key, "project_id").unwrap_or_default(),
+        ..GoogleCredentials::new(Kind::ServiceAccount(Arc::new(account)), Some(email), secrets)
+    })
 }
 
 /// Keys that went through an environment variable or a form often have backslash-n in place of line breaks.
@@ -251,15 +262,15 @@ fn read_authorized_user(key: &JsonObject, endpoints: &Endpoints) -> Result<Googl
     secrets.add(refresh.client_secret.expose());
     let oauth = OAuth { refresh: Some(refresh), ..OAuth::default() };
     Ok(GoogleCredentials {
-        quota_project: quota_project(key)?,
+        quota_project: project(key, "quota_project_id")?,
         ..GoogleCredentials::new(Kind::OAuth(oauth), text(key, "account"), secrets)
     })
 }
 
-fn quota_project(key: &JsonObject) -> Result<Option<String>> {
-    let Some(project) = text(key, "quota_project_id") else { return Ok(None) };
+fn project(key: &JsonObject, field: &str) -> Result<Option<String>> {
+    let Some(project) = text(key, field) else { return Ok(None) };
     let id = project.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
-    if id { Ok(Some(project.to_owned())) } else { Err(invalid("quota_project_id is not the id of a project.")) }
+    if id { Ok(Some(project.to_owned())) } else { Err(invalid(&format!("{field} is not the id of a project."))) }
 }
 
 fn read_oauth(values: &JsonObject, endpoints: &Endpoints) -> Result<GoogleCredentials> {

@@ -294,7 +294,7 @@ impl GoogleError {
 
     /// Whether it says that requests come too fast, so that a wait of seconds helps.
     pub fn is_rate_limit(&self) -> bool {
-        let reasons = ["rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"];
+        let reasons = ["rateLimitExceeded", "userRateLimitExceeded", "jobRateLimitExceeded", "RATE_LIMIT_EXCEEDED"];
         let concurrent = self.message.contains("concurrent requests quota");
         (self.has_reason(&reasons) || concurrent || self.is_search_rate()) && !self.is_long_quota()
     }
@@ -304,6 +304,12 @@ impl GoogleError {
         let exhausted = self.message.contains("Exhausted") && !self.message.contains("concurrent requests quota");
         let exceeded = self.has_reason(&["quotaExceeded", "dailyLimitExceeded"]) && !self.is_search_rate();
         exhausted || self.is_long_quota() || exceeded
+    }
+
+    /// Whether its reason says that the same request can't work, whatever its status: BigQuery refuses with a 500 what would
+    /// cost more than allowed.
+    pub fn is_final(&self) -> bool {
+        self.has_reason(&["accessDenied", "bytesBilledLimitExceeded", "billingNotEnabled", "responseTooLarge"])
     }
 
     /// Search Console has one reason, `quotaExceeded`, for all its limits; only its words tell requests that come too

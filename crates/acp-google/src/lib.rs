@@ -35,6 +35,7 @@ mod retry;
 mod rows;
 mod schema;
 mod token;
+mod upload;
 
 pub use check::{Api, check};
 pub use client::{Body, Rows, ServerErrors, Session, parse};

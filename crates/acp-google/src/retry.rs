@@ -19,11 +19,23 @@ pub(crate) struct Waits<'a> {
     timing: &'a Timing,
     retries: u32,
     waited: Duration,
+    /// Whether something is asked for that was just made.
+    until_there: bool,
 }
 
 impl<'a> Waits<'a> {
     pub(crate) fn new(timing: &'a Timing) -> Self {
-        Self { timing, retries: 0, waited: Duration::ZERO }
+        Self { timing, retries: 0, waited: Duration::ZERO, until_there: false }
+    }
+
+    /// For a request that is not simply sent again.
+    pub(crate) fn none(timing: &'a Timing) -> Self {
+        Self { retries: u32::MAX, ..Self::new(timing) }
+    }
+
+    /// For something that was just made, which may not be found at once.
+    pub(crate) fn until_there(timing: &'a Timing) -> Self {
+        Self { until_there: true, ..Self::new(timing) }
     }
 
     /// Waits before the next try, or gives the failure back when there is to be none.
@@ -40,7 +52,9 @@ impl<'a> Waits<'a> {
     }
 
     fn next(&mut self, failure: &Failure) -> Option<Duration> {
-        if self.retries >= most_retries(failure, self.timing) {
+        let missing = self.until_there && failure.google().is_some_and(|error| error.http_status == 404);
+        let most = if missing { TRANSIENT } else { most_retries(failure, self.timing) };
+        if self.retries >= most {
             return None;
         }
         let wait = match failure.google().and_then(|error| error.retry_after) {
@@ -76,15 +90,14 @@ fn most_retries(failure: &Failure, timing: &Timing) -> u32 {
 }
 
 fn most_retries_of(error: &GoogleError, timing: &Timing) -> u32 {
-    let final_reasons = ["accessDenied", "bytesBilledLimitExceeded", "billingNotEnabled", "responseTooLarge"];
-    if error.is_quota() || error.has_reason(&final_reasons) {
+    if error.is_quota() || error.is_final() {
         return 0;
     }
     if error.retry_after.is_some_and(|wait| wait > timing.longest_retry_after) {
         return 0;
     }
     match error.http_status {
-        403 | 429 if error.is_rate_limit() => RATE_LIMIT,
+        400 | 403 | 429 if error.is_rate_limit() => RATE_LIMIT,
         429 if error.retry_after.is_some() => TRANSIENT,
         500 => INTERNAL,
         502..=504 => TRANSIENT,

@@ -6,6 +6,7 @@ use crate::analytics_data::bulk::{DAYS, ROWS_PER_DAY};
 use crate::analytics_data::catalogue::BULK_ITEM;
 use crate::analytics_data::report;
 use crate::analytics_data::request::ReportRequest;
+use crate::bigquery::facts as bigquery;
 use crate::clock;
 use crate::identities::{FULL_EMAIL, Identity, LIMITED_EMAIL, PERSON_EMAIL, Sight};
 use crate::server::Shared;
@@ -35,7 +36,8 @@ pub(crate) fn facts(shared: &Shared) -> Value {
         },
         "sites": shared.search_console.site_facts(),
         "search_console": shared.search_console.facts(),
-        "projects": [],
+        "projects": bigquery::projects(),
+        "bigquery": bigquery::facts(shared),
     })
 }
 

@@ -10,10 +10,11 @@
 //! | `GET /__sandbox/facts` | what was planted: accounts, properties, sites, known totals, a request for a million rows |
 //! | `GET`, `DELETE /__sandbox/log` | the requests so far, and how many ran at once |
 //! | `POST`, `GET`, `DELETE /__sandbox/exchanges` | starts to keep requests and answers word for word; those so far; ends it |
-//! | `GET`, `DELETE /__sandbox/ledger` | tokens charged to each identity on each property |
+//! | `GET`, `DELETE /__sandbox/ledger` | tokens charged to each identity on each property; BigQuery's jobs and what they billed |
 //! | `POST /__sandbox/quota` | `{"email", "property", "tokens"}`: leaves so many tokens for the current hour |
 //! | `POST`, `DELETE /__sandbox/faults` | scripted faults, see [`Fault`] |
 //! | `POST`, `DELETE /__sandbox/search_console` | Search Console's day and limits, see [`SearchConsoleSwitches`] |
+//! | `POST`, `DELETE /__sandbox/bigquery` | how jobs end, how long they run, how large pages are, see [`BigQuerySwitches`] |
 //!
 //! ```no_run
 //! # async fn run() -> std::io::Result<()> {
@@ -83,9 +84,54 @@
 //! Bursts and load quota of a site are switches, see [`SearchConsoleSwitches::set_json`]; anything else that goes wrong is a
 //! [`Fault`]. `{"path": "/sites$", "action": {"status": {"code": 200, "body": {}}}}` is an account without sites.
 
+//!
+//! # BigQuery
+//!
+//! Paths: `/bigquery/v2/projects/…` for `projects.list`, `datasets.list` and `get`, `tables.list` and `get`,
+//! `tabledata.list`, `routines.list` and `get`, and `jobs.insert`, `query`, `get`, `getQueryResults`, `cancel` and `list`;
+//! `/upload/bigquery/v2/projects/{project}/jobs` for load jobs of JSON lines, by `uploadType` `multipart` or `resumable`.
+//! Scopes: `bigquery` or `cloud-platform`; `bigquery.readonly` for everything but inserting and cancelling jobs. What changes
+//! data sets or tables otherwise is refused, and so is legacy SQL (the default of `useLegacySql`).
+//!
+//! | data set | location | what it is for |
+//! |---|---|---|
+//! | `analytics_310000001` | EU | the main property's export: `events_` for each day up to yesterday with a gap, `events_intraday_` for today, `events_fresh_` for both, `pseudonymous_users_`; old tables lack the newer columns |
+//! | `searchconsole` | EU | the shop's export: `searchdata_site_impression`, `searchdata_url_impression`, `ExportLog` |
+//! | `warehouse` | US | `every_type`, `flexible_names`, `wide` (937 leaf fields), `bulk` (3,000,000 rows; `bulk_1m`, `bulk_100k`), `orders` (a filter on `day` is required), `order_lines` (partitioned), `ingested` (by time of ingestion), `customers` (clustered), `orders_by_city` (a view), `orders_legacy` (a legacy view), `access_logs` (files), `targets_sheet` (a sheet that isn't shared), `salaries` (row access policies), `people` (a policy tag on `salary`), `empty_table`; routines `add_tax`, `slugify`, `classify`, `remote_score` |
+//! | `sharding` | US | `report_*` (dated copies of `report`), `drifted_*` (a column that changed its type), `visits_*` (with a view among them), `gaps_*`, names that aren't dates |
+//! | `many`, `empty` | US | 1,200 tables, none |
+//! | `regional` | europe-west3 | jobs there are only found with their location |
+//! | `loads`, `loads_eu` | US, EU | load jobs may write here |
+//! | `restricted`, `_hidden` | US | access denied; in no list without `all=true` |
+//! | `nordwind.example:archive` `legacy` | EU | a project of a domain |
+//! | `nordwind-data` `open` | US | a project that is in no list and runs no jobs |
+//!
+//! The limited account sees the Analytics export only. All but the last two are in the project `acp-sandbox`.
+//!
+//! Sums over the exports are those of the reports, as far as they add up: events, views, purchases, revenue, sessions; clicks
+//! and impressions by property. Positions are counted from zero; hidden queries are empty texts.
+//!
+//! What a job costs:
+//! - A dry run by `jobs.insert` tells `totalBytesProcessed` (the columns that are read, in the tables and partitions that are
+//!   left over), `totalBytesProcessedAccuracy` (`PRECISE`; `UPPER_BOUND` for clustered tables, which then read a quarter;
+//!   `LOWER_BOUND` and zero for files), types, tables behind views, routines, parameters without a value. Where row access
+//!   policies apply, no answer has numbers of bytes.
+//! - Each table is billed in whole MiB and at least ten; a wildcard counts as one table. What is billed is in
+//!   [`Sandbox::bigquery`]'s ledger, hidden or not. A cancelled job is billed in full, a failed one isn't.
+//! - A query that would bill more than `maximumBytesBilled` (by its estimate, or by what it reads) ends with
+//!   `bytesBilledLimitExceeded`, HTTP 500. A limit of 0 is no limit.
+//! - The same text of the same person is answered from the first result for 24 hours, but not over wildcards, files, tables
+//!   with row access policies, or when it isn't deterministic.
+//!
+//! What it does that clients fall over: `jobs.insert` never answers a complete job; wrong SQL ends the job, and its error is
+//! an HTTP error only when rows are asked for; pages end at 10 MiB and only `pageToken` says that more follow; an empty
+//! result has a schema and no `rows`; integers beyond 2^53 that a load job sends as numbers lose digits; timestamps are floats unless another format is asked for; lists have pages of 50; a job
+//! outside of US and EU isn't found without its location; a job belongs to who made it.
+
 mod analytics_admin;
 mod analytics_data;
 mod answer;
+mod bigquery;
 mod clock;
 mod events;
 mod exchanges;
@@ -110,6 +156,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use bigquery::{LedgerJob, Switches as BigQuerySwitches};
 pub use faults::{Fault, FaultAction, Faults};
 pub use identities::{CredentialFiles, FULL_EMAIL, LIMITED_EMAIL, PERSON_EMAIL};
 pub use request_log::LoggedRequest;
@@ -158,17 +205,18 @@ pub async fn start(options: Options) -> io::Result<Sandbox> {
     let identities = identities::Identities::generate().await?;
     let world = world.await.map_err(io::Error::other)?;
     let files = identities.write_files(&options.dir, &url)?;
-    let search_console = search_console::SearchConsole::new(seed, world.log());
+    let search_console = Arc::new(search_console::SearchConsole::new(seed, world.log()));
     let shared = Arc::new(server::Shared {
         url,
         latency: options.latency,
         identities,
-        world,
+        world: Arc::new(world),
         faults: Faults::default(),
         log: Arc::default(),
         exchanges: exchanges::Exchanges::default(),
         ledger: Arc::default(),
         search_console,
+        bigquery: bigquery::BigQuery::default(),
     });
     let (stop, stopped) = watch::channel(false);
     let accepting = tokio::spawn(server::accept(listener, Arc::clone(&shared), stopped));
@@ -213,7 +261,7 @@ impl Sandbox {
 
     /// What each identity has spent, as `GET /__sandbox/ledger` answers it.
     pub fn ledger(&self) -> serde_json::Value {
-        self.shared.ledger.to_json()
+        self.shared.ledger_json()
     }
 
     /// Leaves an identity this many Analytics tokens for the current hour on a property.
@@ -224,6 +272,11 @@ impl Sandbox {
     /// The switches of Search Console: its day, limits of a site, inspections that are left.
     pub fn search_console(&self) -> &SearchConsoleSwitches {
         &self.shared.search_console.switches
+    }
+
+    /// The switches of BigQuery, and every job with what it billed.
+    pub fn bigquery(&self) -> &BigQuerySwitches {
+        &self.shared.bigquery.switches
     }
 
     /// Closes the listener and every connection.

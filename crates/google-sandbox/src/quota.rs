@@ -161,7 +161,7 @@ impl Ledger {
         lock(&self.buckets).clear();
     }
 
-    /// The ledger as `GET /__sandbox/ledger` answers it.
+    /// The entries, as `GET /__sandbox/ledger` answers them.
     pub(crate) fn to_json(&self) -> Value {
         let mut entries: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
         for (account, bucket) in lock(&self.buckets).iter() {
@@ -175,6 +175,6 @@ impl Ledger {
                 json!({"email": email, "property": property, "tokens": tokens, "requests": requests})
             })
             .collect();
-        json!({"analytics": entries, "bytes_billed": 0})
+        entries.into()
     }
 }

@@ -34,10 +34,13 @@ use crate::quota::Ledger;
 use crate::request_log::{LoggedRequest, RequestLog};
 use crate::search_console::{self, SearchConsole};
 use crate::world::World;
-use crate::{analytics_admin, analytics_data, facts, token};
+use crate::{analytics_admin, analytics_data, bigquery, facts, token};
 
 /// The largest request body that is read.
 const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// The largest body of an upload to BigQuery.
+const MAX_UPLOAD: usize = 128 * 1024 * 1024;
 
 /// Smaller answers aren't worth compressing.
 const GZIP_FROM: usize = 1024;
@@ -51,7 +54,7 @@ pub(crate) struct Shared {
     /// Who exists.
     pub(crate) identities: Identities,
     /// What exists.
-    pub(crate) world: World,
+    pub(crate) world: Arc<World>,
     /// What goes wrong.
     pub(crate) faults: Faults,
     /// What was asked.
@@ -61,10 +64,18 @@ pub(crate) struct Shared {
     /// What was spent.
     pub(crate) ledger: Arc<Ledger>,
     /// Search Console: its sites, its searches, its switches.
-    pub(crate) search_console: SearchConsole,
+    pub(crate) search_console: Arc<SearchConsole>,
+    /// BigQuery: its jobs, what they billed, its switches.
+    pub(crate) bigquery: bigquery::BigQuery,
 }
 
 impl Shared {
+    /// What was spent: Analytics tokens, and bytes that BigQuery billed.
+    pub(crate) fn ledger_json(&self) -> Value {
+        let jobs = &self.bigquery.switches.ledger;
+        json!({"analytics": self.ledger.to_json(), "bigquery": jobs.to_json(), "bytes_billed": jobs.bytes_billed()})
+    }
+
     /// The identity behind a request whose token has one of `scopes`, or Google's refusal.
     pub(crate) fn authorize(
         &self,
@@ -93,7 +104,10 @@ pub(crate) struct ApiRequest {
     pub(crate) bearer: Option<String>,
     /// What the client calls itself.
     pub(crate) user_agent: String,
-    content_type: String,
+    /// `Content-Type`, as it came.
+    pub(crate) content_type: String,
+    /// `Content-Range`.
+    pub(crate) content_range: Option<String>,
     accepts_gzip: bool,
     /// Body.
     pub(crate) body: Bytes,
@@ -294,13 +308,14 @@ fn route(shared: &Shared, request: &ApiRequest) -> Answer {
         return token::answer(
             &shared.identities,
             &format!("{}/token", shared.url),
-            &request.content_type,
+            &request.content_type.to_ascii_lowercase(),
             &request.body,
         );
     }
     analytics_data::route(shared, request)
         .or_else(|| analytics_admin::route(shared, request))
         .or_else(|| search_console::route(shared, request))
+        .or_else(|| bigquery::route(shared, request))
         .unwrap_or_else(|| Answer::html_not_found(path))
 }
 
@@ -324,9 +339,10 @@ fn control_route(shared: &Shared, request: &ApiRequest) -> Answer {
             shared.exchanges.stop();
             done()
         }
-        ("GET", "/__sandbox/ledger") => Answer::json(200, &shared.ledger.to_json()),
+        ("GET", "/__sandbox/ledger") => Answer::json(200, &shared.ledger_json()),
         ("DELETE", "/__sandbox/ledger") => {
             shared.ledger.clear();
+            shared.bigquery.switches.clear_jobs();
             done()
         }
         ("POST", "/__sandbox/quota") => match set_quota(shared, &request.body) {
@@ -339,6 +355,14 @@ fn control_route(shared: &Shared, request: &ApiRequest) -> Answer {
         },
         ("DELETE", "/__sandbox/search_console") => {
             shared.search_console.switches.clear();
+            done()
+        }
+        ("POST", "/__sandbox/bigquery") => match set_bigquery(shared, &request.body) {
+            Ok(()) => done(),
+            Err(why) => refused(why),
+        },
+        ("DELETE", "/__sandbox/bigquery") => {
+            shared.bigquery.switches.clear();
             done()
         }
         ("POST", "/__sandbox/faults") => match add_fault(shared, &request.body) {
@@ -364,6 +388,11 @@ fn set_search_console(shared: &Shared, body: &[u8]) -> Result<(), String> {
     shared.search_console.switches.set_json(&value)
 }
 
+fn set_bigquery(shared: &Shared, body: &[u8]) -> Result<(), String> {
+    let value: Value = serde_json::from_slice(body).map_err(|e| format!("not JSON: {e}"))?;
+    shared.bigquery.switches.set_json(&value)
+}
+
 fn set_quota(shared: &Shared, body: &[u8]) -> Result<(), String> {
     let value: Value = serde_json::from_slice(body).map_err(|e| format!("not JSON: {e}"))?;
     let text = |name: &str| value[name].as_str().ok_or_else(|| format!("`{name}` (a string) is required"));
@@ -378,9 +407,12 @@ async fn read(request: Request<Incoming>) -> io::Result<Result<ApiRequest, Googl
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let bearer = header("authorization").strip_prefix("Bearer ").map(|token| token.trim().to_owned());
     let user_agent = header("user-agent").to_owned();
-    let content_type = header("content-type").to_ascii_lowercase();
+    let content_type = header("content-type").to_owned();
+    let content_range = Some(header("content-range").to_owned()).filter(|range| !range.is_empty());
     let accepts_gzip = header("accept-encoding").contains("gzip");
-    let body = match Limited::new(body, MAX_BODY).collect().await {
+    let upload = head.uri.path().starts_with("/upload/") || head.uri.path().starts_with("/resumable/upload/");
+    let most = if upload { MAX_UPLOAD } else { MAX_BODY };
+    let body = match Limited::new(body, most).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
             return Ok(Err(GoogleError::too_large()));
@@ -394,6 +426,7 @@ async fn read(request: Request<Incoming>) -> io::Result<Result<ApiRequest, Googl
         bearer,
         user_agent,
         content_type,
+        content_range,
         accepts_gzip,
         body,
     }))

@@ -11,7 +11,7 @@ use crate::clock::now_seconds;
 use crate::identities::{Identities, Identity};
 
 /// Scopes that give an access token.
-const SCOPES: [&str; 8] = [
+const SCOPES: [&str; 9] = [
     "https://www.googleapis.com/auth/analytics",
     "https://www.googleapis.com/auth/analytics.readonly",
     "https://www.googleapis.com/auth/analytics.edit",
@@ -20,6 +20,7 @@ const SCOPES: [&str; 8] = [
     "https://www.googleapis.com/auth/bigquery",
     "https://www.googleapis.com/auth/bigquery.readonly",
     "https://www.googleapis.com/auth/cloud-platform",
+    "https://www.googleapis.com/auth/cloud-platform.read-only",
 ];
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";

@@ -4,6 +4,7 @@
 
 mod allow_list;
 mod audit;
+mod bigquery;
 mod check;
 mod command_line;
 mod files;

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod calendar;
+pub(crate) mod export;
 pub(crate) mod facts;
 mod filters;
 mod inspection;

@@ -166,6 +166,18 @@ impl Connector {
         variables: &[(&str, &str)],
         root: Option<Arc<TempDir>>,
     ) -> Self {
+        Self::start_for(&json!({"experimental": {"acp": acp_client()}}), name, google, resource, variables, root)
+    }
+
+    /// The same for a client with these capabilities.
+    pub(crate) fn start_for(
+        capabilities: &Value,
+        name: &'static str,
+        google: &Google,
+        resource: &str,
+        variables: &[(&str, &str)],
+        root: Option<Arc<TempDir>>,
+    ) -> Self {
         let root = root.unwrap_or_else(|| {
             let root = tempfile::tempdir().expect("a folder for the connector");
             for folder in ["tmp", "cache", "cwd", "home", "os-tmp"] {
@@ -234,7 +246,7 @@ impl Connector {
         };
         let hello = connector.request(
             "initialize",
-            &json!({"protocolVersion": "2025-11-25", "capabilities": {"experimental": {"acp": acp_client()}}, "clientInfo": {"name": "tests", "version": "1"}}),
+            &json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "tests", "version": "1"}}),
         );
         assert_eq!(hello.json["result"]["serverInfo"]["name"], name, "{}", clip(&hello.text));
         connector.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -304,6 +316,21 @@ impl Connector {
             panic!("{tool} {arguments}: {problem}\n{}", clip(&answer.text));
         }
         answer.about(format!("{tool} {arguments}"))
+    }
+
+    /// Hands over a table of the host when the call asks for it; a call that is answered first does not get it.
+    pub(crate) fn hand_over(&mut self, call: u64, table: &Value) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(place) = self.unclaimed.iter().position(|message| message.json["method"] == "acp/read_table") {
+                let id = self.unclaimed.remove(place).json["id"].clone();
+                return self.send(&json!({"jsonrpc": "2.0", "id": id, "result": table}));
+            }
+            if self.unclaimed.iter().any(|message| message.json["id"] == call) {
+                return;
+            }
+            self.receive(deadline).unwrap_or_else(|why| panic!("no table was asked for: {why}"));
+        }
     }
 
     /// Waits for the answer to a request.

@@ -1,0 +1,11 @@
+//! The BigQuery connector as a host meets it: a process, against a Google of its own whose ledger knows what was billed.
+
+mod bench;
+mod blocks;
+mod cost;
+mod gate;
+mod jobs;
+mod load;
+mod published;
+mod queries;
+mod types;
