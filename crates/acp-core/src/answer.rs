@@ -21,6 +21,7 @@ use crate::spool::Place;
 use crate::table::FinishedTable;
 use crate::tables::Selection;
 use crate::tool::Extraction;
+use crate::visible::visible;
 
 /// What is known about a call, whatever comes of it. It fills `system_info`.
 #[derive(Debug)]
@@ -230,7 +231,7 @@ pub(crate) fn result(
     if let Some(error) = error {
         acp.insert("error".to_owned(), json!(error));
     }
-    let content = vec![ContentBlock::text(text)];
+    let content = vec![ContentBlock::text(visible(&text).into_owned())];
     let mut result = if error.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) };
     if error.is_none() {
         // The specification's examples leave it out on success.

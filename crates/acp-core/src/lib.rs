@@ -41,6 +41,7 @@ mod stdio;
 mod table;
 mod tables;
 mod tool;
+mod visible;
 
 pub use access::{Access, AccessMode, Operation};
 pub use call::Call;

@@ -27,6 +27,18 @@ fn literals_of_every_type_arrive_as_they_are() {
     bq.end_well();
 }
 
+/// What can't be seen is shown to the model as a mark, and stays in the host's table.
+#[test]
+fn hidden_characters_are_for_the_host_alone() {
+    let google = Google::start();
+    let mut bq = Bq::start(&google);
+    let hidden = "a\u{202e}b\u{2066}c\u{e0041}d\u{7}e";
+    let answer = bq.query_with(&format!("SELECT '{hidden}' AS v"), &json!({})).ok();
+    assert_eq!(answer.model()["rows"][0]["v"], "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e");
+    assert_eq!(answer.rows()[0]["v"], hidden);
+    bq.end_well();
+}
+
 /// The exact text of a cell: a parser would round it.
 fn cell_text(answer: &super::bench::Answer, column: &str) -> String {
     let table = &answer.text;
