@@ -98,13 +98,16 @@ impl<'a> Query<'a> {
     pub(crate) async fn dry_run(&self, client: &Client, settings: &Settings) -> Result<Plan> {
         let mut location = settings.location.clone();
         if location.is_none() && self.default.dataset.is_some() {
-            location = client.location(&self.default).await;
+            location = match client.location(&self.default).await {
+                Ok(location) => location,
+                Err(failure) => return Err(failure.into_acp(&client.context(&self.default))),
+            };
         }
         let mut answer = self.try_dry_run(client, location.as_deref()).await;
         // The data may be elsewhere than its dataset's neighbour: BigQuery says so, and is asked there, once.
         if let Err(failure) = &answer
             && let Some(place) = errors::dataset_elsewhere(failure)
-            && let Some(actual) = client.location(&place).await
+            && let Ok(Some(actual)) = client.location(&place).await
             && Some(&actual) != location.as_ref()
         {
             location = Some(actual);
@@ -112,7 +115,7 @@ impl<'a> Query<'a> {
         }
         let job = match answer {
             Ok(job) => job,
-            Err(failure) => return Err(errors::of_query(client, failure, self).await),
+            Err(failure) => return Err(errors::of_query(client, failure, self, settings).await),
         };
         self.plan(job, location, settings)
     }
@@ -294,14 +297,22 @@ impl Plan {
     }
 }
 
-/// A job that runs. When nobody waits for it any more it is cancelled: a query goes on without its reader, and costs.
-struct Running {
+/// A job that runs. When nobody waits for it any more it is cancelled: a job goes on without its reader, and may cost.
+pub(crate) struct Running {
     client: Client,
     job: JobId,
     cleanup: Cleanup,
     price_per_tib_usd: f64,
     reservation: Option<Reservation>,
-    over: bool,
+    /// Whether there is nothing left to cancel.
+    pub(crate) over: bool,
+}
+
+impl Running {
+    pub(crate) fn new(client: &Client, call: &Call, job: JobId, settings: &Settings) -> Self {
+        let price_per_tib_usd = settings.price_per_tib_usd;
+        Self { client: client.clone(), job, cleanup: call.cleanup(), price_per_tib_usd, reservation: None, over: false }
+    }
 }
 
 impl Drop for Running {
@@ -366,14 +377,8 @@ pub(crate) async fn run(
             .set_job_timeout_ms(i64::try_from(settings.timeout_s * 1000).unwrap_or(i64::MAX))
             .set_labels(labels(purpose));
         let job = Job::new().set_configuration(configuration).set_job_reference(reference.clone());
-        let mut running = Running {
-            client: client.clone(),
-            job: JobId::of(&reference),
-            cleanup: call.cleanup(),
-            price_per_tib_usd: settings.price_per_tib_usd,
-            reservation: reservation.take(),
-            over: false,
-        };
+        let mut running = Running::new(client, call, JobId::of(&reference), settings);
+        running.reservation = reservation.take();
         match client.insert(&job).await {
             Ok(answer) => {
                 if let Some(named) =
@@ -387,14 +392,15 @@ pub(crate) async fn run(
                 if client.job(&running.job).await.is_err() {
                     // Not cancelled: if it is there after all, it is capped, and its result can be read.
                     running.over = true;
+                    call.set_cost(None);
                     return Err(lost(failure, client, &running.job));
                 }
             }
             Err(failure) => {
                 // Refused: there is no job.
                 running.over = true;
-                release(running.reservation.take());
-                return Err(errors::of_query(client, failure, query).await);
+                settle(running.reservation.take(), Some(0.0));
+                return Err(errors::of_query(client, failure, query, settings).await);
             }
         }
         let outcome = wait(&mut running, call, settings).await;
@@ -404,10 +410,21 @@ pub(crate) async fn run(
                 let job = running.job.clone();
                 return Ok((Finished { job, first }, reservation.ok_or_else(unreachable_reservation)?));
             }
-            Err(Ended::Inside(_)) if attempt < JOBS_MAX => attempt += 1,
-            Err(Ended::Inside(trouble) | Ended::Failed(trouble)) => {
-                release(reservation.take());
-                return Err(errors::of_job(client, trouble, query, &running.job).await);
+            Err(Ended::Failed(trouble)) if trouble.may_pass() && attempt < JOBS_MAX => attempt += 1,
+            Err(Ended::Failed(trouble)) => {
+                // A job that failed is not billed.
+                settle(reservation.take(), Some(0.0));
+                return Err(errors::of_job(client, trouble, query, settings, &running.job).await);
+            }
+            Err(Ended::Stopped(trouble, cost)) => {
+                call.set_cost(cost);
+                settle(reservation.take(), cost);
+                return Err(errors::of_job(client, trouble, query, settings, &running.job).await);
+            }
+            Err(Ended::Lost(failure, cost)) => {
+                call.set_cost(cost);
+                settle(reservation.take(), cost);
+                return Err(lost(failure, client, &running.job));
             }
             Err(Ended::Error(error)) => return Err(error),
         }
@@ -418,10 +435,10 @@ fn unreachable_reservation() -> Error {
     Error::upstream("The job ended twice. Run the query again; if it happens again, report it.")
 }
 
-/// A job that failed, or never was, costs nothing.
-fn release(reservation: Option<Reservation>) {
-    if let Some(reservation) = reservation {
-        reservation.settle(0.0);
+/// What a job came to, where that is known; otherwise it counts with what it may have come to.
+fn settle(reservation: Option<Reservation>, cost_usd: Option<f64>) {
+    if let (Some(reservation), Some(cost)) = (reservation, cost_usd) {
+        reservation.settle(cost);
     }
 }
 
@@ -436,10 +453,12 @@ fn is_unclear(failure: &Failure) -> bool {
 
 /// How waiting for a job ended without rows.
 enum Ended {
-    /// The job failed for a reason of BigQuery's own: another one may work.
-    Inside(errors::Trouble),
     /// The job failed.
     Failed(errors::Trouble),
+    /// The job was ended on its way; what it cost in USD, if BigQuery tells.
+    Stopped(errors::Trouble, Option<f64>),
+    /// The rows did not come; what the job cost in USD, if BigQuery tells.
+    Lost(Failure, Option<f64>),
     Error(Error),
 }
 
@@ -474,24 +493,33 @@ async fn wait(running: &mut Running, call: &Call, settings: &Settings) -> Result
                     ));
                 }
             }
-            Err(failure) => return Err(failed(running, failure).await),
+            Err(failure) => return Err(failed(running, failure, settings).await),
         }
     }
 }
 
 /// Why there are no results: the job's own state says it, since errors of jobs come as errors of requests here.
-async fn failed(running: &mut Running, failure: Failure) -> Ended {
+async fn failed(running: &mut Running, failure: Failure, settings: &Settings) -> Ended {
     // Whatever it is, its result can still be read, or it has none: nothing is cancelled.
     running.over = true;
-    match running.client.job(&running.job).await {
-        Ok(job) => match job.status.and_then(|status| status.error_result) {
-            Some(error) => {
-                let trouble = errors::Trouble::of_job(&error);
-                if trouble.is_internal() { Ended::Inside(trouble) } else { Ended::Failed(trouble) }
-            }
-            None => Ended::Error(lost(failure, &running.client, &running.job)),
-        },
-        Err(_) => Ended::Error(lost(failure, &running.client, &running.job)),
+    // Without a login there is no use in asking for the job either.
+    let logged_out = match &failure {
+        Failure::Google(error) => error.http_status == 401,
+        Failure::Acp(error) => error.code() == ErrorCode::CredentialsInvalid,
+        Failure::Transport(_) => false,
+    };
+    if logged_out {
+        return Ended::Lost(failure, None);
+    }
+    let Ok(job) = running.client.job(&running.job).await else { return Ended::Lost(failure, None) };
+    let status = job.status.unwrap_or_default();
+    // While it runs, nobody knows what it will come to.
+    let bill = Bill::of(&running.job, job.statistics.unwrap_or_default(), settings.price_per_tib_usd);
+    let cost = bill.cost_usd.filter(|_| status.state == "DONE");
+    match status.error_result.as_ref().map(errors::Trouble::of_job) {
+        Some(trouble) if trouble.is_stopped() => Ended::Stopped(trouble, cost),
+        Some(trouble) => Ended::Failed(trouble),
+        None => Ended::Lost(failure, cost),
     }
 }
 
