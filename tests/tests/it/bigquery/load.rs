@@ -186,7 +186,6 @@ fn an_upload_that_breaks_goes_on_where_it_broke() {
     const ROWS: usize = 60_000;
     let google = Google::start();
     let mut bq = Bq::start(&google);
-    let table = by_file(&bq, ROWS);
     for (number, (nth, action)) in [
         (1, json!("reset")),
         (2, json!("reset")),
@@ -199,6 +198,8 @@ fn an_upload_that_breaks_goes_on_where_it_broke() {
         google.calm();
         google.fault(&json!({"method": "PUT", "path": "^/upload/", "nth": nth, "times": 1, "action": action}));
         let target = format!("acp-sandbox.loads.broken_{number}");
+        // The file is the server's to remove once it has read it.
+        let table = by_file(&bq, ROWS);
         let answer = load(&mut bq, &table, &json!({"destination": target}), &adding()).ok().model();
         assert_eq!((&answer["loaded"], &answer["rows"]), (&json!(true), &json!(ROWS)), "{action}: {answer}");
         let sent = google.sandbox().log().iter().filter(|request| request.method == "PUT").count();
