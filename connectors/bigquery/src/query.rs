@@ -96,6 +96,7 @@ impl<'a> Query<'a> {
 
     /// Lets BigQuery read the query without running it, free of charge.
     pub(crate) async fn dry_run(&self, client: &Client, settings: &Settings) -> Result<Plan> {
+        policy::check_names(&self.tokens, settings)?;
         let mut location = settings.location.clone();
         if location.is_none() && self.default.dataset.is_some() {
             location = match client.location(&self.default).await {
@@ -105,13 +106,13 @@ impl<'a> Query<'a> {
         }
         let mut answer = self.try_dry_run(client, location.as_deref()).await;
         // The data may be elsewhere than its dataset's neighbour: BigQuery says so, and is asked there, once.
-        if let Err(failure) = &answer
-            && let Some(place) = errors::dataset_elsewhere(failure)
-            && let Ok(Some(actual)) = client.location(&place).await
-            && Some(&actual) != location.as_ref()
-        {
+        if let Some(actual) = elsewhere(client, &answer).await.filter(|actual| Some(actual) != location.as_ref()) {
+            answer = self.try_dry_run(client, Some(&actual)).await;
+            // What is not there either is where the others are not.
+            if let Some(other) = elsewhere(client, &answer).await.filter(|other| *other != actual) {
+                return Err(errors::far_apart(&actual, &other));
+            }
             location = Some(actual);
-            answer = self.try_dry_run(client, location.as_deref()).await;
         }
         let job = match answer {
             Ok(job) => job,
@@ -189,6 +190,12 @@ impl<'a> Query<'a> {
         };
         plan.with_parameters(&query.undeclared_query_parameters)
     }
+}
+
+/// Where the data is that was not where BigQuery looked for it.
+async fn elsewhere(client: &Client, answer: &Result<Job, Failure>) -> Option<String> {
+    let place = errors::dataset_elsewhere(answer.as_ref().err()?)?;
+    client.location(&place).await.ok().flatten()
 }
 
 fn place_of(table: &google_cloud_bigquery_v2::model::TableReference) -> Place {
@@ -274,7 +281,7 @@ impl Plan {
             expected = limit;
         }
         let reservation = bigquery.spending.reserve(call, settings, expected)?;
-        let allowed = reservation.left.map_or(limit, |left| left.min(limit));
+        let allowed = reservation.left().map_or(limit, |left| left.min(limit));
         Ok((reservation, estimate::cap(allowed, estimate.price_per_tib_usd)))
     }
 
@@ -289,8 +296,9 @@ impl Plan {
 
     fn with_bytes(&self, error: Error) -> Error {
         let estimate = &self.estimate;
+        let bytes = Some(estimate.bytes).filter(|bytes| *bytes > 0 || estimate.unestimable.is_empty());
         error
-            .with_data("total_bytes_processed", estimate.bytes)
+            .with_data("total_bytes_processed", bytes)
             .with_data("estimated_bytes_billed", estimate.billed_low())
             .with_data("price_per_tib_usd", estimate.price_per_tib_usd)
             .with_data("statement_type", self.statement_type.as_str())
@@ -303,15 +311,28 @@ pub(crate) struct Running {
     job: JobId,
     cleanup: Cleanup,
     price_per_tib_usd: f64,
+    /// What was set aside for it; nothing for a load, which is free.
     reservation: Option<Reservation>,
     /// Whether there is nothing left to cancel.
     pub(crate) over: bool,
 }
 
 impl Running {
-    pub(crate) fn new(client: &Client, call: &Call, job: JobId, settings: &Settings) -> Self {
-        let price_per_tib_usd = settings.price_per_tib_usd;
-        Self { client: client.clone(), job, cleanup: call.cleanup(), price_per_tib_usd, reservation: None, over: false }
+    pub(crate) fn new(
+        client: &Client,
+        call: &Call,
+        job: JobId,
+        settings: &Settings,
+        reservation: Option<&Reservation>,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            job,
+            cleanup: call.cleanup(),
+            price_per_tib_usd: settings.price_per_tib_usd,
+            reservation: reservation.cloned(),
+            over: false,
+        }
     }
 }
 
@@ -321,15 +342,15 @@ impl Drop for Running {
             return;
         }
         let (client, job, price) = (self.client.clone(), self.job.clone(), self.price_per_tib_usd);
-        let reservation = self.reservation.take();
+        let reservation = self.reservation.clone();
         self.cleanup.spawn(async move {
-            cancel(&client, &job, price, reservation).await;
+            cancel(&client, &job, price, reservation.as_ref()).await;
         });
     }
 }
 
 /// Cancels a job and says what it came to, in USD if BigQuery tells.
-async fn cancel(client: &Client, job: &JobId, price: f64, reservation: Option<Reservation>) -> Option<f64> {
+async fn cancel(client: &Client, job: &JobId, price: f64, reservation: Option<&Reservation>) -> Option<f64> {
     let cancelled = match client.cancel(job).await {
         Ok(_) => client.job(job).await,
         Err(failure) => Err(failure),
@@ -360,9 +381,8 @@ pub(crate) async fn run(
     plan: &Plan,
     settings: &Settings,
     purpose: Purpose<'_>,
-    (reservation, cap): (Reservation, i64),
-) -> Result<(Finished, Reservation)> {
-    let mut reservation = Some(reservation);
+    (reservation, cap): (&Reservation, i64),
+) -> Result<Finished> {
     let mut attempt = 1;
     loop {
         let reference = JobReference::new().set_project_id(&client.billing_project).set_job_id(new_job_id());
@@ -377,8 +397,7 @@ pub(crate) async fn run(
             .set_job_timeout_ms(i64::try_from(settings.timeout_s * 1000).unwrap_or(i64::MAX))
             .set_labels(labels(purpose));
         let job = Job::new().set_configuration(configuration).set_job_reference(reference.clone());
-        let mut running = Running::new(client, call, JobId::of(&reference), settings);
-        running.reservation = reservation.take();
+        let mut running = Running::new(client, call, JobId::of(&reference), settings, Some(reservation));
         match client.insert(&job).await {
             Ok(answer) => {
                 if let Some(named) =
@@ -399,31 +418,19 @@ pub(crate) async fn run(
             Err(failure) => {
                 // Refused: there is no job.
                 running.over = true;
-                settle(running.reservation.take(), Some(0.0));
+                reservation.settle(0.0);
                 return Err(errors::of_query(client, failure, query, settings).await);
             }
         }
-        let outcome = wait(&mut running, call, settings).await;
-        reservation = running.reservation.take();
-        match outcome {
-            Ok(first) => {
-                let job = running.job.clone();
-                return Ok((Finished { job, first }, reservation.ok_or_else(unreachable_reservation)?));
-            }
-            Err(Ended::Failed(trouble)) if trouble.may_pass() && attempt < JOBS_MAX => attempt += 1,
-            Err(Ended::Failed(trouble)) => {
-                // A job that failed is not billed.
-                settle(reservation.take(), Some(0.0));
-                return Err(errors::of_job(client, trouble, query, settings, &running.job).await);
-            }
-            Err(Ended::Stopped(trouble, cost)) => {
-                call.set_cost(cost);
-                settle(reservation.take(), cost);
+        match wait(&mut running, call, settings).await {
+            Ok(first) => return Ok(Finished { job: running.job.clone(), first }),
+            Err(Ended::Failed(trouble, _)) if trouble.may_pass() && attempt < JOBS_MAX => attempt += 1,
+            Err(Ended::Failed(trouble, cost)) => {
+                told(call, reservation, cost);
                 return Err(errors::of_job(client, trouble, query, settings, &running.job).await);
             }
             Err(Ended::Lost(failure, cost)) => {
-                call.set_cost(cost);
-                settle(reservation.take(), cost);
+                told(call, reservation, cost);
                 return Err(lost(failure, client, &running.job));
             }
             Err(Ended::Error(error)) => return Err(error),
@@ -431,13 +438,10 @@ pub(crate) async fn run(
     }
 }
 
-fn unreachable_reservation() -> Error {
-    Error::upstream("The job ended twice. Run the query again; if it happens again, report it.")
-}
-
-/// What a job came to, where that is known; otherwise it counts with what it may have come to.
-fn settle(reservation: Option<Reservation>, cost_usd: Option<f64>) {
-    if let (Some(reservation), Some(cost)) = (reservation, cost_usd) {
+/// Tells what a job came to, in USD. Where that is not known it counts with what it may have come to.
+fn told(call: &Call, reservation: &Reservation, cost_usd: Option<f64>) {
+    call.set_cost(cost_usd);
+    if let Some(cost) = cost_usd {
         reservation.settle(cost);
     }
 }
@@ -453,11 +457,9 @@ fn is_unclear(failure: &Failure) -> bool {
 
 /// How waiting for a job ended without rows.
 enum Ended {
-    /// The job failed.
-    Failed(errors::Trouble),
-    /// The job was ended on its way; what it cost in USD, if BigQuery tells.
-    Stopped(errors::Trouble, Option<f64>),
-    /// The rows did not come; what the job cost in USD, if BigQuery tells.
+    /// The job failed, and cost so much in USD, if BigQuery tells.
+    Failed(errors::Trouble, Option<f64>),
+    /// The rows did not come, of a job that cost so much.
     Lost(Failure, Option<f64>),
     Error(Error),
 }
@@ -481,7 +483,7 @@ async fn wait(running: &mut Running, call: &Call, settings: &Settings) -> Result
                 if started.elapsed() > deadline {
                     running.over = true;
                     let (client, job) = (running.client.clone(), running.job.clone());
-                    let cost = cancel(&client, &job, settings.price_per_tib_usd, running.reservation.take()).await;
+                    let cost = cancel(&client, &job, settings.price_per_tib_usd, running.reservation.as_ref()).await;
                     call.set_cost(cost);
                     return Err(Ended::Error(
                         Error::upstream(format!(
@@ -513,13 +515,13 @@ async fn failed(running: &mut Running, failure: Failure, settings: &Settings) ->
     }
     let Ok(job) = running.client.job(&running.job).await else { return Ended::Lost(failure, None) };
     let status = job.status.unwrap_or_default();
-    // While it runs, nobody knows what it will come to.
     let bill = Bill::of(&running.job, job.statistics.unwrap_or_default(), settings.price_per_tib_usd);
-    let cost = bill.cost_usd.filter(|_| status.state == "DONE");
     match status.error_result.as_ref().map(errors::Trouble::of_job) {
-        Some(trouble) if trouble.is_stopped() => Ended::Stopped(trouble, cost),
-        Some(trouble) => Ended::Failed(trouble),
-        None => Ended::Lost(failure, cost),
+        // What was ended on its way is billed for what it read; what failed is not.
+        Some(trouble) if trouble.is_stopped() => Ended::Failed(trouble, bill.cost_usd),
+        Some(trouble) => Ended::Failed(trouble, Some(0.0)),
+        // While it runs, nobody knows what it will come to.
+        None => Ended::Lost(failure, bill.cost_usd.filter(|_| status.state == "DONE")),
     }
 }
 
@@ -676,6 +678,11 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
+    /// Whether slots were paid for, not bytes.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.source.contains_key("reservation")
+    }
+
     /// Reads the statistics of a job that ended.
     pub(crate) fn of(job: &JobId, statistics: JobStatistics, price_per_tib_usd: f64) -> Self {
         let reserved = !statistics.reservation_id.is_empty();
@@ -736,7 +743,8 @@ pub(crate) fn priced(bill: &Bill) -> String {
     let cost = match bill.cost_usd {
         Some(_) if bill.cache_hit => "free, from BigQuery's cache".to_owned(),
         Some(cost) => format!("${}", rounded(cost)),
-        None => "paid by reservation".to_owned(),
+        None if bill.is_reserved() => "paid by reservation".to_owned(),
+        None => "at a cost that BigQuery does not tell".to_owned(),
     };
     format!("{} processed, {cost}", human_bytes(bill.bytes_processed))
 }

@@ -212,7 +212,7 @@ impl LoadRows {
                     let request = Job::new().set_job_reference(reference).set_configuration(configuration);
                     let (bytes, rows) = (content.bytes, content.rows);
                     // The last bytes make the job. Rows of a call that was cancelled are not wanted.
-                    let mut running = Running::new(client, call, job.clone(), settings);
+                    let mut running = Running::new(client, call, job.clone(), settings, None);
                     let sent = client
                         .upload(&request, (&mut content.file, bytes), |sent| {
                             call.progress(sent, Some(bytes), format!("{rows} rows: {sent} of {bytes} bytes sent"));

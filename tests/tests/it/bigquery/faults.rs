@@ -126,9 +126,9 @@ fn what_bigquery_refuses_comes_with_its_reason_and_advice() {
             ..trial("any function", json!({}), -32010, &["acp-sandbox.warehouse.add_tax"])
         },
         Trial {
-            sql: "SELECT COUNT(*) AS n FROM order_lines CROSS JOIN `acp-sandbox.analytics_310000001.events_20260101`",
+            sql: "SELECT COUNT(*) AS n FROM order_lines CROSS JOIN `acp-sandbox.analytics_310000001.events_20261130`",
             inserted: 2..=2,
-            ..trial("two regions", json!({}), -32014, &["location"])
+            ..trial("two regions", json!({}), -32017, &["in EU", "in US", "one location at a time"])
         },
     ];
     let google = Google::start();

@@ -190,7 +190,7 @@ fn an_upload_that_breaks_goes_on_where_it_broke() {
         (1, json!("reset")),
         (2, json!("reset")),
         (2, json!({"status": {"code": 503, "body": "{}"}})),
-        (1, json!({"cut_after_bytes": 0})),
+        (2, json!({"cut_after_bytes": 0})),
     ]
     .into_iter()
     .enumerate()
