@@ -4,6 +4,7 @@
 //! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. For Search Console, days are
 //! asked for one after another. Numbers depend on the machine, so nothing here is a test.
 
+mod ahead;
 mod client;
 mod process;
 mod search;
@@ -142,6 +143,7 @@ async fn measure(release: &Path, rows: u64) -> Result<Vec<Verdict>> {
     }
     verdicts.push(verdict("peak memory at 1,000,000 rows, MiB", peaks[2], "under", 96.0));
     verdicts.push(verdict("peak memory at 2,000,000 rows against 1,000,000", peaks[3] / peaks[2], "at most", 1.05));
+    verdicts.push(ahead::measure(release).await?);
     verdicts.extend(start(release, &sandbox, "ga4").await?);
     Ok(verdicts)
 }
