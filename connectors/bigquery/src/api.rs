@@ -376,10 +376,13 @@ impl Client {
         self.kept(&self.datasets, url).await
     }
 
-    /// Where a dataset is; `None` where it can't be read.
-    pub(crate) async fn location(&self, place: &Place) -> Option<String> {
-        let dataset = self.dataset(place).await.ok()?;
-        Some(dataset.location.clone()).filter(|location| !location.is_empty())
+    /// Where a dataset is; `None` where it is not there, or not for this account.
+    pub(crate) async fn location(&self, place: &Place) -> Result<Option<String>, Failure> {
+        match self.dataset(place).await {
+            Ok(dataset) => Ok(Some(dataset.location.clone()).filter(|location| !location.is_empty())),
+            Err(Failure::Google(error)) if matches!(error.http_status, 400 | 403 | 404) => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// A table with its schema, and with its size only when that is wanted, since it takes longer; kept for some minutes.

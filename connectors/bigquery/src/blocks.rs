@@ -504,6 +504,9 @@ async fn views(bigquery: Arc<BigQuery>, call: Arc<Call>) -> Result<Value> {
     Ok(Value::Array(list))
 }
 
+/// Reasons of refusals that end when a person changes something in the project.
+const REFUSALS: [&str; 4] = ["accessDenied", "accessNotConfigured", "billingNotEnabled", "SERVICE_DISABLED"];
+
 async fn access(bigquery: Arc<BigQuery>, call: Arc<Call>) -> Result<Value> {
     let settings = Settings::of(&call)?;
     let (client, place) = client(&bigquery, &call)?;
@@ -515,6 +518,11 @@ async fn access(bigquery: Arc<BigQuery>, call: Arc<Call>) -> Result<Value> {
         Place { project: client.billing_project.clone(), ..Place::default() },
     )?;
     if let Err(error) = probe.dry_run(&client, &settings).await {
+        // A right that a person can give is the answer; a login that does not work is a failure like everywhere.
+        let reason = error.data().and_then(|data| data.get("reason")?.as_str());
+        if !reason.is_some_and(|reason| REFUSALS.contains(&reason)) {
+            return Err(error);
+        }
         missing.push(error.message().to_owned());
     }
     let mut facts = json!({

@@ -10,7 +10,7 @@ use crate::api::{Client, JobId};
 use crate::estimate::{human_bytes, usd};
 use crate::query::Query;
 use crate::resources::Place;
-use crate::settings::PRICE_PER_TIB_USD;
+use crate::settings::Settings;
 
 /// Names that an error offers.
 const CANDIDATES: usize = 5;
@@ -40,9 +40,16 @@ impl Trouble {
         })
     }
 
-    /// Whether BigQuery failed by itself, so that another job may work.
-    pub(crate) fn is_internal(&self) -> bool {
-        matches!(self.reason.as_str(), "backendError" | "internalError" | "jobBackendError" | "jobInternalError")
+    /// Whether the job failed for a reason that passes, so that another job may work.
+    pub(crate) fn may_pass(&self) -> bool {
+        let of_bigquery = ["backendError", "internalError", "jobBackendError", "jobInternalError"];
+        let too_fast = ["rateLimitExceeded", "jobRateLimitExceeded"];
+        of_bigquery.contains(&self.reason.as_str()) || too_fast.contains(&self.reason.as_str())
+    }
+
+    /// Whether somebody, or a bound on its time, ended the job before it was done. It may be billed for what it read.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.reason == "stopped"
     }
 }
 
@@ -62,10 +69,10 @@ pub(crate) fn far_apart(one: &str, other: &str) -> Error {
 }
 
 /// The error of a query that BigQuery refused.
-pub(crate) async fn of_query(client: &Client, failure: Failure, query: &Query<'_>) -> Error {
+pub(crate) async fn of_query(client: &Client, failure: Failure, query: &Query<'_>, settings: &Settings) -> Error {
     let http_status = failure.google().map(|error| error.http_status);
     match Trouble::of(&failure) {
-        Some(trouble) => match explain(client, &trouble, query).await {
+        Some(trouble) => match explain(client, &trouble, query, settings).await {
             Some(error) => {
                 error.with_data("reason", trouble.reason).with_data("http_status", http_status.unwrap_or_default())
             }
@@ -76,8 +83,14 @@ pub(crate) async fn of_query(client: &Client, failure: Failure, query: &Query<'_
 }
 
 /// The error of a job that failed.
-pub(crate) async fn of_job(client: &Client, trouble: Trouble, query: &Query<'_>, job: &JobId) -> Error {
-    let error = match explain(client, &trouble, query).await {
+pub(crate) async fn of_job(
+    client: &Client,
+    trouble: Trouble,
+    query: &Query<'_>,
+    settings: &Settings,
+    job: &JobId,
+) -> Error {
+    let error = match explain(client, &trouble, query, settings).await {
         Some(error) => error,
         None => Error::upstream(format!(
             "The query failed in BigQuery: {}. Try again; if it keeps failing, make the query simpler.",
@@ -87,23 +100,39 @@ pub(crate) async fn of_job(client: &Client, trouble: Trouble, query: &Query<'_>,
     error.with_data("reason", trouble.reason).with_data("job_id", job.to_string())
 }
 
-async fn explain(client: &Client, trouble: &Trouble, query: &Query<'_>) -> Option<Error> {
+async fn explain(client: &Client, trouble: &Trouble, query: &Query<'_>, settings: &Settings) -> Option<Error> {
     let words = sentence(&trouble.message);
     Some(match trouble.reason.as_str() {
         "invalidQuery" | "invalid" | "badRequest" if words.contains("billing tier") => too_heavy(words),
         "invalidQuery" | "invalid" | "badRequest" => invalid(client, words, query).await,
-        "bytesBilledLimitExceeded" => over_the_cap(words),
+        "bytesBilledLimitExceeded" => over_the_cap(words, settings.price_per_tib_usd),
         "notFound" => not_found(client, words, query).await,
         "accessDenied" => denied(client, words, query).await,
         "responseTooLarge" => Error::upstream(format!(
             "The result is larger than BigQuery keeps (10 GB, compressed): {words}. Leave out ORDER BY, aggregate, or select fewer columns and days."
         )),
         "resourcesExceeded" | "billingTierLimitExceeded" => too_heavy(words),
+        "stopped" if words.contains("timed out") => too_long(words),
         "stopped" => Error::upstream(format!(
             "The job was cancelled: {words}. Run the query again if its result is still wanted."
         )),
-        "timeout" => Error::upstream(format!(
-            "The query ran longer than allowed and was ended: {words}. Read fewer days or columns, or ask the user to raise timeout_s in the settings of the source."
+        "timeout" => too_long(words),
+        "quotaExceeded" | "usageQuotaExceeded" => Error::upstream(format!(
+            "A quota of BigQuery is used up: {words}. Do not try again soon: the person sees in the Google Cloud console, under Quotas of the project \
+             {}, when it is back, and can raise it there.",
+            client.billing_project
+        )),
+        "rateLimitExceeded" | "jobRateLimitExceeded" => {
+            Error::upstream(format!("BigQuery has too much to do for this project: {words}. Try again in a minute."))
+        }
+        "billingNotEnabled" => Error::upstream(format!(
+            "The project {} that would pay for the query has no billing account: {words}. The person has to enable billing for it in the Google Cloud \
+             console, or set another billing_project in the settings of the source.",
+            client.billing_project
+        )),
+        "blocked" => Error::upstream(format!(
+            "BigQuery has blocked the project {}: {words}. Only Google's support can change that; do not try again.",
+            client.billing_project
         )),
         "tableUnavailable" => {
             Error::upstream(format!("A table can't be read now: {words}. Try again in some minutes."))
@@ -115,6 +144,12 @@ async fn explain(client: &Client, trouble: &Trouble, query: &Query<'_>) -> Optio
     })
 }
 
+fn too_long(words: &str) -> Error {
+    Error::upstream(format!(
+        "The query ran longer than allowed and was ended: {words}. Read fewer days or columns, or ask the user to raise timeout_s in the settings of the source."
+    ))
+}
+
 fn too_heavy(words: &str) -> Error {
     Error::upstream(format!(
         "The query is too heavy for BigQuery: {words}. Filter before joining, join fewer rows, leave out ORDER BY over all rows."
@@ -122,7 +157,7 @@ fn too_heavy(words: &str) -> Error {
 }
 
 /// The cap was reached: the estimate had been within the limit, and billing rounds up for each table.
-fn over_the_cap(words: &str) -> Error {
+fn over_the_cap(words: &str, price_per_tib_usd: f64) -> Error {
     let required = words
         .split_whitespace()
         .zip(words.split_whitespace().skip(1))
@@ -131,7 +166,7 @@ fn over_the_cap(words: &str) -> Error {
         format!(
             " It would be billed with at least {}, about ${:.4}.",
             human_bytes(bytes),
-            usd(bytes, PRICE_PER_TIB_USD)
+            usd(bytes, price_per_tib_usd)
         )
     });
     let error = Error::new(
@@ -144,7 +179,7 @@ fn over_the_cap(words: &str) -> Error {
     );
     match required {
         Some(bytes) => {
-            error.with_data("estimate_usd", usd(bytes, PRICE_PER_TIB_USD)).with_data("estimated_bytes_billed", bytes)
+            error.with_data("estimate_usd", usd(bytes, price_per_tib_usd)).with_data("estimated_bytes_billed", bytes)
         }
         None => error,
     }
@@ -372,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_reached_cap_says_what_is_needed() {
-        let error = over_the_cap("Query exceeded limit for bytes billed: 1000000. 10485760 or higher required");
+        let error = over_the_cap("Query exceeded limit for bytes billed: 1000000. 10485760 or higher required", 6.25);
         assert_eq!(error.code(), ErrorCode::CostLimitExceeded);
         assert!(error.message().contains("10.0 MB") && error.message().contains("raise the limit"), "{error}");
     }

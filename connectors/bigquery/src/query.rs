@@ -99,7 +99,10 @@ impl<'a> Query<'a> {
         policy::check_names(&self.tokens, settings)?;
         let mut location = settings.location.clone();
         if location.is_none() && self.default.dataset.is_some() {
-            location = client.location(&self.default).await;
+            location = match client.location(&self.default).await {
+                Ok(location) => location,
+                Err(failure) => return Err(failure.into_acp(&client.context(&self.default))),
+            };
         }
         let mut answer = self.try_dry_run(client, location.as_deref()).await;
         // The data may be elsewhere than its dataset's neighbour: BigQuery says so, and is asked there, once.
@@ -113,7 +116,7 @@ impl<'a> Query<'a> {
         }
         let job = match answer {
             Ok(job) => job,
-            Err(failure) => return Err(errors::of_query(client, failure, self).await),
+            Err(failure) => return Err(errors::of_query(client, failure, self, settings).await),
         };
         self.plan(job, location, settings)
     }
@@ -192,7 +195,7 @@ impl<'a> Query<'a> {
 /// Where the data is that was not where BigQuery looked for it.
 async fn elsewhere(client: &Client, answer: &Result<Job, Failure>) -> Option<String> {
     let place = errors::dataset_elsewhere(answer.as_ref().err()?)?;
-    client.location(&place).await
+    client.location(&place).await.ok().flatten()
 }
 
 fn place_of(table: &google_cloud_bigquery_v2::model::TableReference) -> Place {
@@ -302,14 +305,35 @@ impl Plan {
     }
 }
 
-/// A job that runs. When nobody waits for it any more it is cancelled: a query goes on without its reader, and costs.
-struct Running {
+/// A job that runs. When nobody waits for it any more it is cancelled: a job goes on without its reader, and may cost.
+pub(crate) struct Running {
     client: Client,
     job: JobId,
     cleanup: Cleanup,
     price_per_tib_usd: f64,
-    reservation: Reservation,
-    over: bool,
+    /// What was set aside for it; nothing for a load, which is free.
+    reservation: Option<Reservation>,
+    /// Whether there is nothing left to cancel.
+    pub(crate) over: bool,
+}
+
+impl Running {
+    pub(crate) fn new(
+        client: &Client,
+        call: &Call,
+        job: JobId,
+        settings: &Settings,
+        reservation: Option<&Reservation>,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            job,
+            cleanup: call.cleanup(),
+            price_per_tib_usd: settings.price_per_tib_usd,
+            reservation: reservation.cloned(),
+            over: false,
+        }
+    }
 }
 
 impl Drop for Running {
@@ -320,13 +344,13 @@ impl Drop for Running {
         let (client, job, price) = (self.client.clone(), self.job.clone(), self.price_per_tib_usd);
         let reservation = self.reservation.clone();
         self.cleanup.spawn(async move {
-            cancel(&client, &job, price, &reservation).await;
+            cancel(&client, &job, price, reservation.as_ref()).await;
         });
     }
 }
 
 /// Cancels a job and says what it came to, in USD if BigQuery tells.
-async fn cancel(client: &Client, job: &JobId, price: f64, reservation: &Reservation) -> Option<f64> {
+async fn cancel(client: &Client, job: &JobId, price: f64, reservation: Option<&Reservation>) -> Option<f64> {
     let cancelled = match client.cancel(job).await {
         Ok(_) => client.job(job).await,
         Err(failure) => Err(failure),
@@ -337,7 +361,9 @@ async fn cancel(client: &Client, job: &JobId, price: f64, reservation: &Reservat
             let billed = statistics.query.and_then(|query| query.total_bytes_billed).unwrap_or(0);
             let cost = estimate::usd(billed.unsigned_abs(), price);
             tracing::info!(job = %job, billed_bytes = billed, cost_usd = cost, "the job was cancelled");
-            reservation.settle(cost);
+            if let Some(reservation) = reservation {
+                reservation.settle(cost);
+            }
             Some(cost)
         }
         Err(_) => {
@@ -371,14 +397,7 @@ pub(crate) async fn run(
             .set_job_timeout_ms(i64::try_from(settings.timeout_s * 1000).unwrap_or(i64::MAX))
             .set_labels(labels(purpose));
         let job = Job::new().set_configuration(configuration).set_job_reference(reference.clone());
-        let mut running = Running {
-            client: client.clone(),
-            job: JobId::of(&reference),
-            cleanup: call.cleanup(),
-            price_per_tib_usd: settings.price_per_tib_usd,
-            reservation: reservation.clone(),
-            over: false,
-        };
+        let mut running = Running::new(client, call, JobId::of(&reference), settings, Some(reservation));
         match client.insert(&job).await {
             Ok(answer) => {
                 if let Some(named) =
@@ -400,19 +419,30 @@ pub(crate) async fn run(
                 // Refused: there is no job.
                 running.over = true;
                 reservation.settle(0.0);
-                return Err(errors::of_query(client, failure, query).await);
+                return Err(errors::of_query(client, failure, query, settings).await);
             }
         }
         match wait(&mut running, call, settings).await {
             Ok(first) => return Ok(Finished { job: running.job.clone(), first }),
-            Err(Ended::Inside(_)) if attempt < JOBS_MAX => attempt += 1,
-            Err(Ended::Inside(trouble) | Ended::Failed(trouble)) => {
-                // A job that failed costs nothing.
-                reservation.settle(0.0);
-                return Err(errors::of_job(client, trouble, query, &running.job).await);
+            Err(Ended::Failed(trouble, _)) if trouble.may_pass() && attempt < JOBS_MAX => attempt += 1,
+            Err(Ended::Failed(trouble, cost)) => {
+                told(call, reservation, cost);
+                return Err(errors::of_job(client, trouble, query, settings, &running.job).await);
+            }
+            Err(Ended::Lost(failure, cost)) => {
+                told(call, reservation, cost);
+                return Err(lost(failure, client, &running.job));
             }
             Err(Ended::Error(error)) => return Err(error),
         }
+    }
+}
+
+/// Tells what a job came to, in USD. Where that is not known it counts with what it may have come to.
+fn told(call: &Call, reservation: &Reservation, cost_usd: Option<f64>) {
+    call.set_cost(cost_usd);
+    if let Some(cost) = cost_usd {
+        reservation.settle(cost);
     }
 }
 
@@ -427,10 +457,10 @@ fn is_unclear(failure: &Failure) -> bool {
 
 /// How waiting for a job ended without rows.
 enum Ended {
-    /// The job failed for a reason of BigQuery's own: another one may work.
-    Inside(errors::Trouble),
-    /// The job failed.
-    Failed(errors::Trouble),
+    /// The job failed, and cost so much in USD, if BigQuery tells.
+    Failed(errors::Trouble, Option<f64>),
+    /// The rows did not come, of a job that cost so much.
+    Lost(Failure, Option<f64>),
     Error(Error),
 }
 
@@ -453,7 +483,7 @@ async fn wait(running: &mut Running, call: &Call, settings: &Settings) -> Result
                 if started.elapsed() > deadline {
                     running.over = true;
                     let (client, job) = (running.client.clone(), running.job.clone());
-                    let cost = cancel(&client, &job, settings.price_per_tib_usd, &running.reservation).await;
+                    let cost = cancel(&client, &job, settings.price_per_tib_usd, running.reservation.as_ref()).await;
                     call.set_cost(cost);
                     return Err(Ended::Error(
                         Error::upstream(format!(
@@ -465,31 +495,34 @@ async fn wait(running: &mut Running, call: &Call, settings: &Settings) -> Result
                     ));
                 }
             }
-            Err(failure) => return Err(failed(running, failure, call).await),
+            Err(failure) => return Err(failed(running, failure, settings).await),
         }
     }
 }
 
 /// Why there are no results: the job's own state says it, since errors of jobs come as errors of requests here.
-async fn failed(running: &mut Running, failure: Failure, call: &Call) -> Ended {
+async fn failed(running: &mut Running, failure: Failure, settings: &Settings) -> Ended {
     // Whatever it is, its result can still be read, or it has none: nothing is cancelled.
     running.over = true;
-    match running.client.job(&running.job).await {
-        Ok(job) => match job.status.and_then(|status| status.error_result) {
-            Some(error) => {
-                let trouble = errors::Trouble::of_job(&error);
-                if trouble.is_internal() { Ended::Inside(trouble) } else { Ended::Failed(trouble) }
-            }
-            None => unanswered(running, failure, call),
-        },
-        Err(_) => unanswered(running, failure, call),
+    // Without a login there is no use in asking for the job either.
+    let logged_out = match &failure {
+        Failure::Google(error) => error.http_status == 401,
+        Failure::Acp(error) => error.code() == ErrorCode::CredentialsInvalid,
+        Failure::Transport(_) => false,
+    };
+    if logged_out {
+        return Ended::Lost(failure, None);
     }
-}
-
-/// A job that may have ended well, at a cost that is not known.
-fn unanswered(running: &Running, failure: Failure, call: &Call) -> Ended {
-    call.set_cost(None);
-    Ended::Error(lost(failure, &running.client, &running.job))
+    let Ok(job) = running.client.job(&running.job).await else { return Ended::Lost(failure, None) };
+    let status = job.status.unwrap_or_default();
+    let bill = Bill::of(&running.job, job.statistics.unwrap_or_default(), settings.price_per_tib_usd);
+    match status.error_result.as_ref().map(errors::Trouble::of_job) {
+        // What was ended on its way is billed for what it read; what failed is not.
+        Some(trouble) if trouble.is_stopped() => Ended::Failed(trouble, bill.cost_usd),
+        Some(trouble) => Ended::Failed(trouble, Some(0.0)),
+        // While it runs, nobody knows what it will come to.
+        None => Ended::Lost(failure, bill.cost_usd.filter(|_| status.state == "DONE")),
+    }
 }
 
 /// The error of a job whose answer did not arrive: it is paid for, and can be read.

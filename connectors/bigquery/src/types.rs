@@ -232,10 +232,7 @@ fn text(raw: &RawValue) -> Result<Cow<'_, str>> {
     let json = raw.get();
     match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
         Some(plain) if !plain.contains('\\') => Ok(plain.into()),
-        Some(_) => serde_json::from_str::<String>(json).map(Cow::Owned).or_else(|_| {
-            // Half of a surrogate pair; the writer of the table replaces it.
-            serde_json::from_slice::<&RawValue>(json.as_bytes()).map(|_| Cow::Borrowed(json)).map_err(|_| unreadable())
-        }),
+        Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(|_| unreadable()),
         // Some servers write numbers and truth values without quotes.
         None if !json.starts_with(['{', '[']) => Ok(json.into()),
         None => Err(unreadable()),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use acp_core::{Error, Result, Secret};
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -281,8 +281,10 @@ impl Session {
         if !response.status().is_success() && !partial {
             return Err(self.failed(response, token).await.into());
         }
+        // The steps of an upload say all they say in their headers; what type their empty body has means nothing.
+        let headers_only = partial || response.headers().contains_key(LOCATION);
         let body = Body { google: self.google.clone(), response, received: 0, _turn: None };
-        if body.is_json() { Ok(body) } else { Err(body.not_json(&self.secrets(token)).await) }
+        if headers_only || body.is_json() { Ok(body) } else { Err(body.not_json(&self.secrets(token)).await) }
     }
 
     fn secrets(&self, token: &Token) -> Secrets {

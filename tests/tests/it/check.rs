@@ -9,9 +9,10 @@ use crate::google::Google;
 
 /// A connector, a resource that the full account reads, one that it does not, a text that is none, and the requests that
 /// show whether its APIs are enabled.
-const CONNECTORS: [(&str, &str, &str, &str, &[&str]); 2] = [
+const CONNECTORS: [(&str, &str, &str, &str, &[&str]); 3] = [
     ("ga4", "310000001", "999999999", "G-ABC", &["/properties/0/metadata$", "/accountSummaries$"]),
     ("gsc", "sc-domain:nordwind.example", "https://nobody.example/", "not a property", &["/webmasters/v3/sites$"]),
+    ("bigquery", "acp-sandbox.warehouse", "acp-sandbox.restricted", "not a resource", &["/bigquery/v2/projects$"]),
 ];
 
 /// Files of credentials and the command.
@@ -194,7 +195,7 @@ fn scopes_and_apis_are_told_apart() {
                 &json!({}),
             );
             let checked = check(probe, &scope);
-            checked.ends(3, &["scopes"], &["readonly"]);
+            checked.ends(3, &["scopes"], &["https://www.googleapis.com/auth/"]);
             check(probe, &json!({"status": {"code": 404, "headers": {"Content-Type": "text/html"}, "body": "<title>404</title>"}}))
                 .ends(5, &["API"], &["web page"]);
         }

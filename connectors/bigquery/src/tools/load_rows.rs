@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::api::{BigQuery, Client, JobId};
 use crate::load::{Content, Mapping};
+use crate::query::Running;
 use crate::resources::Place;
 use crate::settings::Settings;
 
@@ -107,7 +108,8 @@ impl Tool for LoadRows {
         if settings.confirm_loads {
             confirm(call, &content, &place, self.mode).await?;
         }
-        self.load(&client, call, &place, &location, &mapping, &mut content, summary, existing.is_some()).await
+        self.load(&client, call, &settings, &place, &location, &mapping, &mut content, summary, existing.is_some())
+            .await
     }
 }
 
@@ -169,6 +171,7 @@ impl LoadRows {
         &self,
         client: &Client,
         call: &Call,
+        settings: &Settings,
         place: &Place,
         location: &str,
         mapping: &Mapping,
@@ -208,19 +211,30 @@ impl LoadRows {
                     let configuration = JobConfiguration::new().set_load(load.clone()).set_labels(labels);
                     let request = Job::new().set_job_reference(reference).set_configuration(configuration);
                     let (bytes, rows) = (content.bytes, content.rows);
+                    // The last bytes make the job. Rows of a call that was cancelled are not wanted.
+                    let mut running = Running::new(client, call, job.clone(), settings, None);
                     let sent = client
                         .upload(&request, (&mut content.file, bytes), |sent| {
                             call.progress(sent, Some(bytes), format!("{rows} rows: {sent} of {bytes} bytes sent"));
                         })
                         .await;
-                    match sent {
-                        Ok(_) => (client.loaded(&job, call).await, true),
+                    let loaded = match sent {
+                        Ok(_) => client.loaded(&job, call).await,
+                        Err(failure) if is_refused(&failure) => {
+                            running.over = true;
+                            return Err(failure.into_acp(&client.context(format_args!("table {place}"))));
+                        }
                         // It may have arrived: its job tells.
-                        Err(failure) => match client.try_job(&job).await {
-                            Ok(Some(_)) => (client.loaded(&job, call).await, true),
-                            _ => return Err(failure.into_acp(&client.context(format_args!("table {place}")))),
+                        Err(_) => match client.job(&job).await {
+                            Ok(_) => client.loaded(&job, call).await,
+                            Err(_) => Err(Error::upstream(
+                                "The upload broke off, and Google does not say whether the rows arrived.",
+                            )
+                            .into()),
                         },
-                    }
+                    };
+                    running.over = true;
+                    (loaded, true)
                 }
                 Err(failure) => return Err(failure.into_acp(&client.context(format_args!("load job {job}")))),
             };
@@ -287,6 +301,11 @@ impl LoadRows {
             attempt => format!("acp_load_{digest}_{attempt}"),
         }
     }
+}
+
+/// Whether there is surely no job, since the request for it was refused.
+fn is_refused(failure: &Failure) -> bool {
+    failure.google().is_some_and(|error| matches!(error.http_status, 400 | 401 | 403))
 }
 
 fn is_missing(failure: &Failure) -> bool {

@@ -197,8 +197,9 @@ fn start(asked: &Asked<'_>, project: &str, job: &JobAsked, query: &QueryAsked) -
     let mut entry = entry(asked, project, job, query, analysis.as_ref().ok());
     match analysis.and_then(|analysis| asked.finish(project, query, analysis, &mut made)) {
         Ok(finished) => {
-            // What ran is paid for, even if the job is cancelled before anyone has seen its rows.
-            let free = finished.cache_hit || made.reservation.is_some() || made.failure.is_some();
+            // What ran is paid for, also by a job that is cancelled before anyone has seen its rows.
+            let failed = made.failure.as_ref().is_some_and(|failure| failure.reason() != "stopped");
+            let free = finished.cache_hit || made.reservation.is_some() || failed;
             entry.bytes_processed = if finished.cache_hit { 0 } else { finished.analysis.processed };
             entry.bytes_billed = if free { 0 } else { finished.analysis.billed };
             entry.cache_hit = finished.cache_hit;

@@ -146,7 +146,7 @@ fn begin(asked: &Asked<'_>, project: &str) -> Result<Answer, Failure> {
     let upload = Upload { project: project.to_owned(), email: asked.identity.email.clone(), job, received: Vec::new() };
     let mut open = lock(&asked.bigquery.uploads.open);
     let id = format!("{:016x}", mix(now_micros().unsigned_abs(), open.len() as u64));
-    let mut answer = Answer::raw(200, "application/json; charset=UTF-8", "");
+    let mut answer = Answer::raw(200, "text/plain; charset=utf-8", "");
     answer.headers.push((
         "Location".into(),
         format!("{}/upload/bigquery/v2/projects/{project}/jobs?uploadType=resumable&upload_id={id}", asked.shared.url),

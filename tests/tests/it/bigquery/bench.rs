@@ -1,12 +1,13 @@
 //! The connector for BigQuery and a Google for it.
 
 use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
 
 use google_sandbox::LedgerJob;
 use serde_json::{Value, json};
 
-use crate::google::Connector;
 pub(super) use crate::google::{Answer, Google};
+use crate::google::{Connector, PATIENCE};
 use crate::server::acp_client;
 
 /// Tables of every kind, in the United States.
@@ -21,14 +22,16 @@ pub(super) struct Bq(Connector);
 
 impl Bq {
     pub(super) fn start(google: &Google) -> Self {
-        let mut acp = acp_client();
-        acp["host_tables"] = json!(true);
-        Self::start_for(google, &json!({"experimental": {"acp": acp}}))
+        Self::start_with(google, &json!({}), &[])
     }
 
-    /// For a client with these capabilities.
-    pub(super) fn start_for(google: &Google, capabilities: &Value) -> Self {
-        Self(Connector::start_for(capabilities, "bigquery", google, WAREHOUSE, &[], None))
+    /// For a client that can do this beside handing over tables, and with these variables.
+    pub(super) fn start_with(google: &Google, capabilities: &Value, variables: &[(&str, &str)]) -> Self {
+        let mut acp = acp_client();
+        acp["host_tables"] = json!(true);
+        let mut capabilities = capabilities.clone();
+        capabilities["experimental"] = json!({"acp": acp});
+        Self(Connector::start_for(&capabilities, "bigquery", google, WAREHOUSE, variables, None))
     }
 
     /// A query with plenty of money.
@@ -84,5 +87,14 @@ impl BigQuery for Google {
 
     fn dry_runs(&self) -> Vec<LedgerJob> {
         self.sandbox().bigquery().jobs().into_iter().filter(|job| job.dry_run).collect()
+    }
+}
+
+/// Waits until something is so.
+pub(super) fn until(what: &str, so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !so() {
+        assert!(started.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

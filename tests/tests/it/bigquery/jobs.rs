@@ -1,23 +1,11 @@
 //! What happens to jobs: waiting, cancelling, lost answers, results that are read again.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
-use super::bench::{BigQuery, Bq, Google, PLENTY};
-use crate::google::PATIENCE;
+use super::bench::{BigQuery, Bq, Google, PLENTY, until};
 
 fn spend() -> Value {
     json!({"cost_limit_usd": PLENTY})
-}
-
-/// Waits until something is so.
-fn until(what: &str, so: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !so() {
-        assert!(started.elapsed() < PATIENCE, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// A job whose every look takes long, so that it is still running when something happens to its call.
@@ -64,6 +52,23 @@ fn the_end_of_input_cancels_the_job() {
     let ended = bq.into_inner().end();
     assert!(ended.status.success(), "{}", ended.stderr);
     assert_eq!(cancels(&google), 1, "{}", ended.stderr);
+}
+
+/// Somebody ends the process: the same, and the log says what the job came to.
+#[cfg(unix)]
+#[test]
+fn a_signal_cancels_the_job_and_its_cost_is_logged() {
+    let google = Google::start();
+    slow(&google);
+    let mut bq = Bq::start_with(&google, &json!({}), &[("ACP_LOG", "info")]);
+    bq.begin_call("execute_query", &json!({"query": "SELECT city FROM order_lines"}), &spend());
+    until("the job", || !google.jobs().is_empty());
+    let ended = bq.into_inner().terminate();
+    assert_eq!(cancels(&google), 1, "{}", ended.stderr);
+    let job = &google.jobs()[0];
+    assert_eq!(job.outcome, "stopped");
+    assert!(ended.stderr.contains(&job.job_id), "{}", ended.stderr);
+    assert!(job.bytes_billed > 0 && ended.stderr.contains(&job.bytes_billed.to_string()), "{}", ended.stderr);
 }
 
 #[test]

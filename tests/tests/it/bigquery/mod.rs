@@ -2,10 +2,14 @@
 
 mod bench;
 mod blocks;
+mod complaints;
 mod cost;
+mod every_type;
+mod faults;
 mod gate;
 mod jobs;
 mod load;
 mod published;
 mod queries;
+mod secrets;
 mod types;

@@ -3,10 +3,11 @@
 
 pub(crate) mod faults;
 pub(crate) mod raw;
-mod secrets;
+pub(crate) mod secrets;
 pub(crate) mod source;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -120,6 +121,43 @@ impl Google {
     pub(crate) fn reports(&self) -> usize {
         self.asked(":runReport").len()
     }
+
+    /// What Google answers to a request in the name of the person, asked without a connector.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> String {
+        let login = self.credentials("oauth");
+        let field = |name: &str| encoded(login[name].as_str().unwrap_or_default());
+        let form = format!(
+            "grant_type=refresh_token&client_id={}&client_secret={}&refresh_token={}",
+            field("client_id"),
+            field("client_secret"),
+            field("refresh_token")
+        );
+        let granted = self.send("POST", "/token", "Content-Type: application/x-www-form-urlencoded\r\n", &form);
+        let granted: Value = serde_json::from_str(&granted).unwrap_or_else(|error| panic!("{error}: {granted}"));
+        let token = granted["access_token"].as_str().unwrap_or_else(|| panic!("{granted}"));
+        let headers = format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
+        self.send(method, path, &headers, body)
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        let address = self.sandbox().url().trim_start_matches("http://").to_owned();
+        let mut stream = TcpStream::connect(&address).expect("the sandbox");
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nHost: {address}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).expect("a request");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let text = String::from_utf8(answer).expect("text");
+        text.split_once("\r\n\r\n").expect("a body").1.to_owned()
+    }
+}
+
+/// A text as a part of an address.
+pub(crate) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// A day of a property's calendar, so many days before its today.
@@ -320,16 +358,23 @@ impl Connector {
 
     /// Hands over a table of the host when the call asks for it; a call that is answered first does not get it.
     pub(crate) fn hand_over(&mut self, call: u64, table: &Value) {
+        self.reply(call, "acp/read_table", table);
+    }
+
+    /// Answers what a call asks its client for; one that is answered first is not asked. Gives what it asked.
+    pub(crate) fn reply(&mut self, call: u64, method: &str, result: &Value) -> Option<Value> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            if let Some(place) = self.unclaimed.iter().position(|message| message.json["method"] == "acp/read_table") {
-                let id = self.unclaimed.remove(place).json["id"].clone();
-                return self.send(&json!({"jsonrpc": "2.0", "id": id, "result": table}));
+            if let Some(place) = self.unclaimed.iter().position(|message| message.json["method"] == method) {
+                let asked = self.unclaimed.remove(place).json;
+                self.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}));
+                return Some(asked["params"].clone());
             }
-            if self.unclaimed.iter().any(|message| message.json["id"] == call) {
-                return;
+            let answers = |message: &Answer| message.json.get("method").is_none() && message.json["id"] == call;
+            if self.unclaimed.iter().any(answers) {
+                return None;
             }
-            self.receive(deadline).unwrap_or_else(|why| panic!("no table was asked for: {why}"));
+            self.receive(deadline).unwrap_or_else(|why| panic!("{method} was not asked for: {why}"));
         }
     }
 
@@ -398,13 +443,25 @@ impl Connector {
 
     /// Closes its input and waits for the end.
     pub(crate) fn end(mut self) -> Ended {
-        let started = Instant::now();
         self.stdin.take();
+        self.ended()
+    }
+
+    /// Asks it to end by a signal, with its input still open, and waits for the end.
+    #[cfg(unix)]
+    pub(crate) fn terminate(self) -> Ended {
+        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(asked.is_ok_and(|status| status.success()), "it has ended before it was asked to");
+        self.ended()
+    }
+
+    fn ended(mut self) -> Ended {
+        let started = Instant::now();
         let status = loop {
             match self.child.try_wait().expect("the state of the process") {
                 Some(status) => break status,
                 None if started.elapsed() < END => std::thread::sleep(Duration::from_millis(5)),
-                None => panic!("the process did not end within {END:?} of the end of its input"),
+                None => panic!("the process did not end within {END:?}"),
             }
         };
         let took = started.elapsed();

@@ -65,7 +65,7 @@ impl Answers {
         if let Some((_, other)) = self.others.iter().find(|(pattern, _)| pattern.is_match(path)) {
             return ok(other);
         }
-        if !path.ends_with(self.source.path) {
+        if !Regex::new(self.source.path).expect("a pattern").is_match(path) {
             return answer(404, "application/json", b"{}");
         }
         match Regex::new(self.source.body).expect("a pattern").is_match(&text) {
@@ -100,7 +100,7 @@ fn serve(stream: &TcpStream, answers: &Answers) {
     if reader.read_exact(&mut body).is_err() {
         return;
     }
-    let path = head.split(' ').nth(1).unwrap_or_default();
+    let path = head.split([' ', '?']).nth(1).unwrap_or_default();
     let answer = answers.answer(path, &body);
     let mut stream = stream;
     let _ = stream.write_all(&answer).and_then(|()| stream.flush());

@@ -16,9 +16,28 @@ const KEY_ID: &str = "cafe0canary0key0id0b7d19e3a5c84f206";
 const KEY: &str = "MIIEvCANARYPRIVATEKEYa9Sd8Fg7Hj6Kl5Qw4Er3Ty2Ui1OpZxCvBnM";
 
 /// The texts to look for: each secret, half of it, and both as decimal bytes, which is how some parsers print a key.
-struct Needles(Vec<(String, String)>);
+pub(crate) struct Needles(Vec<(String, String)>);
 
 impl Needles {
+    /// What is secret in the credentials of a Google.
+    pub(crate) fn of(google: &Google) -> Self {
+        let (key, oauth) = (google.key(), google.credentials("oauth"));
+        let line = |number: usize| {
+            key["private_key"].as_str().and_then(|pem| pem.lines().nth(number)).expect("a line").to_owned()
+        };
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let secrets = [
+            line(1),
+            line(12),
+            line(26),
+            text(&key["private_key_id"]),
+            text(&oauth["refresh_token"]),
+            text(&oauth["client_secret"]),
+            text(&oauth["access_token"]),
+        ];
+        Self::new(&secrets.each_ref().map(String::as_str))
+    }
+
     fn new(secrets: &[&str]) -> Self {
         let mut needles = vec![
             ("an access token".to_owned(), "ya29.".to_owned()),
@@ -52,7 +71,7 @@ impl Needles {
     }
 
     /// Looks through everything a process left.
-    fn assert_absent(&self, ended: &Ended) {
+    pub(crate) fn assert_absent(&self, ended: &Ended) {
         let mut found = Vec::new();
         self.find("stdout", &ended.stdout, &mut found);
         self.find("stderr", &ended.stderr, &mut found);
@@ -65,8 +84,11 @@ impl Needles {
     }
 }
 
+/// Variables that make a connector say as much as it can.
+pub(crate) const TALKATIVE: &[(&str, &str)] = &[("ACP_LOG", "trace"), ("RUST_LOG", "trace"), ("RUST_BACKTRACE", "1")];
+
 fn start(source: &Source, google: &Google) -> Connector {
-    source.start(google, &[("ACP_LOG", "trace"), ("RUST_LOG", "trace"), ("RUST_BACKTRACE", "1")])
+    source.start(google, TALKATIVE)
 }
 
 /// The usual call, in somebody's name.
@@ -90,8 +112,6 @@ fn good_credentials_leave_no_trace() {
 fn good_credentials(source: &Source) {
     let google = Google::start();
     let mut connector = start(source, &google);
-    let key = google.key();
-    let oauth = google.credentials("oauth");
     let question = (source.question)(&google);
     for who in ["full", "limited", "oauth"] {
         let credentials = google.credentials(who);
@@ -111,19 +131,7 @@ fn good_credentials(source: &Source) {
     assert!(written, "there is something to search");
     let ended = connector.end_well();
     assert!(ended.stderr.len() > 500, "the log says something: {}", ended.stderr);
-    let line =
-        |number: usize| key["private_key"].as_str().and_then(|pem| pem.lines().nth(number)).expect("a line").to_owned();
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    let secrets = [
-        line(1),
-        line(12),
-        line(26),
-        text(&key["private_key_id"]),
-        text(&oauth["refresh_token"]),
-        text(&oauth["client_secret"]),
-        text(&oauth["access_token"]),
-    ];
-    Needles::new(&secrets.each_ref().map(String::as_str)).assert_absent(&ended);
+    Needles::of(&google).assert_absent(&ended);
 }
 
 /// Whatever is wrong with a credential, its error does not quote it.
@@ -285,7 +293,7 @@ fn echoes(source: &Source) {
             }
             // On every API: fields, reports, settings and lists.
             google.calm();
-            google.fault(&json!({"path": "^/(v1|webmasters)", "times": 99, "action": {"status": action}}));
+            google.fault(&json!({"path": "^/(v1|webmasters|bigquery)", "times": 99, "action": {"status": action}}));
             let mut credentials = planted_oauth();
             credentials["note"] = json!(format!("{number} of {}", secret.len()));
             let meta = json!({"credentials": credentials});
@@ -294,7 +302,7 @@ fn echoes(source: &Source) {
             connector.call("autocontext", &json!({"resource_id": null}), &meta);
             // Only on what gives rows, so that rows are what fails.
             google.calm();
-            google.fault(&json!({"path": format!("{}$", source.path), "times": 99, "action": {"status": action}}));
+            google.fault(&json!({"path": source.path, "times": 99, "action": {"status": action}}));
             for (path, answer) in (source.others)(&google) {
                 google.fault(&json!({"path": path, "times": 99, "action": {"status": {"code": 200, "body": answer.to_string()}}}));
             }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{Connector, Google};
@@ -18,7 +19,9 @@ pub(crate) struct Source {
     /// The arguments of the call. Nothing but rows and totals has to be asked for, with dates of the sandbox or with any.
     pub(crate) question: fn(&Google) -> Value,
     pub(crate) dateless: fn() -> Value,
-    /// Where the requests for rows go, and a pattern that tells them from others of the same path.
+    /// What the host configures at the beginning, if anything: limits without which the call is refused.
+    pub(crate) configuration: Option<fn() -> Value>,
+    /// Patterns: where the requests for rows go, and what tells them from others of the same path.
     pub(crate) path: &'static str,
     pub(crate) body: &'static str,
     /// Requests to that path in a call that goes well, and those that a failing one makes beside the one that fails.
@@ -56,7 +59,7 @@ pub(crate) enum Refusal {
 }
 
 /// All of them.
-pub(crate) static SOURCES: [&Source; 2] = [&GA4, &GSC];
+pub(crate) static SOURCES: [&Source; 3] = [&GA4, &GSC, &BIGQUERY];
 
 /// Runs a suite for each source, side by side.
 pub(crate) fn each(suite: impl Fn(&'static Source) + Sync) {
@@ -71,17 +74,23 @@ pub(crate) fn each(suite: impl Fn(&'static Source) + Sync) {
 
 impl Source {
     pub(crate) fn start(&self, google: &Google, variables: &[(&str, &str)]) -> Connector {
-        Connector::start(self.name, google, &(self.resource)(google), variables, None)
+        let mut connector = Connector::start(self.name, google, &(self.resource)(google), variables, None);
+        if let Some(configuration) = self.configuration {
+            let configured = connector.request("acp/configure", &configuration());
+            assert!(configured.json["result"].is_object(), "{}", configured.text);
+        }
+        connector
     }
 
     /// A fault on requests for rows: so many of them from the nth on.
     pub(crate) fn on_rows(&self, nth: u64, times: u64, action: &Value) -> Value {
-        json!({"path": format!("{}$", self.path), "body": self.body, "nth": nth, "times": times, "action": action})
+        json!({"path": self.path, "body": self.body, "nth": nth, "times": times, "action": action})
     }
 
     /// Requests for rows and whatever else goes the same way.
     pub(crate) fn asked(&self, google: &Google) -> usize {
-        google.asked(self.path).len()
+        let path = Regex::new(self.path).expect("a pattern");
+        google.sandbox().log().iter().filter(|request| path.is_match(&request.path)).count()
     }
 }
 
@@ -124,7 +133,8 @@ pub(crate) static GA4: Source = Source {
     unknown: "999999999",
     question: |google| json!({"metrics": ["sessions"], "dimensions": ["country"], "start_date": google.day(20), "end_date": google.day(1)}),
     dateless: || json!({"metrics": ["sessions"], "dimensions": ["country"], "start_date": "2026-09-01", "end_date": "2026-09-02"}),
-    path: ":runReport",
+    configuration: None,
+    path: ":runReport$",
     body: "country",
     usual: 1,
     beside: 0,
@@ -194,7 +204,8 @@ pub(crate) static GSC: Source = Source {
         json!({"dimensions": ["query"], "start_date": last, "end_date": last})
     },
     dateless: || json!({"dimensions": ["query"], "start_date": "40daysAgo", "end_date": "30daysAgo"}),
-    path: "/searchAnalytics/query",
+    configuration: None,
+    path: "/searchAnalytics/query$",
     body: r#""dimensions":\[("date",)?"query"\]"#,
     // The rows, the empty page that ends them, and the totals, which are asked for beside the rows.
     usual: 3,
@@ -249,3 +260,75 @@ pub(crate) static GSC: Source = Source {
 
 /// The prefix of the shop, which the limited account can read.
 const SHOP: &str = "https://www.nordwind.example/";
+
+/// BigQuery. Queries run in three steps (a dry run, a job, its rows), and only the last one is for rows.
+pub(crate) static BIGQUERY: Source = Source {
+    name: "bigquery",
+    tool: "execute_query",
+    resource: |google| google.facts()["bigquery"]["ga4_export"]["dataset"].as_str().map(of_sandbox).expect("a dataset"),
+    unknown: "acp-sandbox.nobodys",
+    question: |google| {
+        let last = google.facts()["bigquery"]["ga4_export"]["last"].as_str().expect("a day").replace('-', "");
+        json!({"query": format!("SELECT event_name AS name, COUNT(*) AS number FROM `events_{last}` GROUP BY 1 ORDER BY 1")})
+    },
+    dateless: || json!({"query": "SELECT 'value 0' AS name, 0 AS number"}),
+    configuration: Some(|| json!({"cost_limit_usd": 1})),
+    path: "/queries/[^/]+$",
+    body: "",
+    usual: 1,
+    beside: 0,
+    page: |rows, row_count| {
+        let field = |name: &str, kind: &str| json!({"name": name, "type": kind, "mode": "NULLABLE"});
+        let row = |row: u64| json!({"f": [{"v": format!("value {row}")}, {"v": row.to_string()}]});
+        let mut page = json!({
+            "rows": rows.clone().map(row).collect::<Vec<_>>(), "kind": "bigquery#getQueryResultsResponse",
+            "schema": {"fields": [field("name", "STRING"), field("number", "INTEGER")]},
+            "jobReference": {"projectId": "acp-sandbox", "jobId": "made_up", "location": "EU"},
+            "totalRows": row_count.to_string(), "jobComplete": true, "cacheHit": false, "totalBytesProcessed": "0",
+        });
+        if rows.end < row_count {
+            page["pageToken"] = json!(format!("after-{}", rows.end));
+        }
+        page
+    },
+    end: None,
+    number: "number",
+    refusal: |refusal| {
+        let (code, reason, message) = match refusal {
+            Refusal::BadRequest => (400, "invalid", "Please remove X: the request is not valid."),
+            Refusal::Unauthenticated => (401, "authError", "Invalid Credentials"),
+            Refusal::NoPermission => (403, "accessDenied", "Access Denied: Table acp-sandbox:d.t: no permission."),
+            Refusal::ApiOff => (
+                403,
+                "accessNotConfigured",
+                "BigQuery API has not been used in project 1 before or it is disabled. Enable it by visiting \
+                 https://console.developers.google.com/apis/api/bigquery.googleapis.com/overview?project=1 then retry.",
+            ),
+            Refusal::Scope => (403, "insufficientPermissions", "Request had insufficient authentication scopes."),
+            Refusal::TooFast => (403, "rateLimitExceeded", "Exceeded rate limits: too many concurrent queries."),
+            Refusal::TooFast429 => (429, "rateLimitExceeded", "Exceeded rate limits: too many api requests per user."),
+            Refusal::Quota => {
+                (403, "quotaExceeded", "Quota exceeded: Your project exceeded quota for free query bytes scanned.")
+            }
+            Refusal::NotFound => (404, "notFound", "Not found: Job acp-sandbox:made_up"),
+            Refusal::Conflict => (409, "conflict", "The operation was aborted."),
+            Refusal::Internal => (500, "internalError", "An internal error occurred."),
+            Refusal::Unavailable => (503, "backendError", "Error encountered during execution."),
+        };
+        listed_error(code, reason, message)
+    },
+    grant: "BigQuery Data Viewer",
+    returns: "quota page",
+    others: |_| {
+        let job = json!({"kind": "bigquery#job", "jobReference": {"projectId": "acp-sandbox", "location": "EU"}, "status": {"state": "DONE"},
+            "statistics": {"query": {"statementType": "SELECT", "totalBytesProcessed": "0", "totalBytesBilled": "0",
+                "totalBytesProcessedAccuracy": "PRECISE"}}});
+        let dataset = json!({"kind": "bigquery#dataset", "location": "EU"});
+        vec![("/jobs(/[^/]+)?$", job), ("/datasets/[^/]+$", dataset)]
+    },
+};
+
+/// A dataset of the sandbox's project.
+fn of_sandbox(dataset: &str) -> String {
+    format!("acp-sandbox.{dataset}")
+}

@@ -1,16 +1,14 @@
 //! The connector for Search Console, a Google for it, and a second way to ask that Google.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::ops::{Deref, DerefMut};
 
 use jiff::ToSpan;
 use jiff::civil::Date;
 use serde_json::{Value, json};
 
-use crate::google::Connector;
 pub(super) use crate::google::{Answer, Google};
+use crate::google::{Connector, encoded};
 
 /// The domain property, whose data come from the event log.
 pub(super) const DOMAIN: &str = "sc-domain:nordwind.example";
@@ -88,15 +86,15 @@ impl SearchConsole for Google {
 
     fn truth(&self, site: &str, question: &Value) -> Vec<Value> {
         let mut rows: BTreeMap<String, Value> = BTreeMap::new();
-        let token = token(self);
         let path = format!("/webmasters/v3/sites/{}/searchAnalytics/query", encoded(site));
         let mut question = question.clone();
         question["rowLimit"] = json!(25_000);
         let mut start = 0;
         loop {
             question["startRow"] = json!(start);
-            let headers = format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
-            let answer = post(self, &path, &headers, &question.to_string());
+            let answer = self.ask("POST", &path, &question.to_string());
+            let answer: Value =
+                serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{path}: {error}: {answer:.300}"));
             let Some(page) = answer["rows"].as_array() else {
                 assert!(answer["responseAggregationType"].is_string(), "{question}: {answer}");
                 return rows.into_values().collect();
@@ -137,38 +135,4 @@ fn lines<'a>(rows: impl IntoIterator<Item = &'a Value>, dimensions: &[&str]) -> 
     let mut lines: Vec<String> = rows.into_iter().map(line).collect();
     lines.sort();
     lines
-}
-
-fn token(google: &Google) -> String {
-    let login = google.credentials("oauth");
-    let field = |name: &str| encoded(login[name].as_str().unwrap_or_default());
-    let form = format!(
-        "grant_type=refresh_token&client_id={}&client_secret={}&refresh_token={}",
-        field("client_id"),
-        field("client_secret"),
-        field("refresh_token")
-    );
-    let answer = post(google, "/token", "Content-Type: application/x-www-form-urlencoded\r\n", &form);
-    answer["access_token"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
-}
-
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
-}
-
-fn post(google: &Google, path: &str, headers: &str, body: &str) -> Value {
-    let address = google.sandbox().url().trim_start_matches("http://").to_owned();
-    let mut stream = TcpStream::connect(&address).expect("the sandbox");
-    let length = body.len();
-    write!(
-        stream,
-        "POST {path} HTTP/1.0\r\nHost: {address}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
-    .expect("a request");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer");
-    let text = String::from_utf8(answer).expect("text");
-    let (_, body) = text.split_once("\r\n\r\n").expect("a body");
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {text:.300}"))
 }
