@@ -5,6 +5,7 @@
 //! two, and Google's own client for Python. For Search Console, days are asked for one after another. Numbers depend on the
 //! machine, so nothing here is a test.
 
+mod ahead;
 mod client;
 mod process;
 mod query;
@@ -147,6 +148,7 @@ async fn measure(release: &Path, rows: u64) -> Result<Vec<Verdict>> {
         "at most",
         1.05,
     ));
+    verdicts.push(ahead::measure(release).await?);
     verdicts.extend(start(release, &sandbox, "ga4").await?);
     Ok(verdicts)
 }

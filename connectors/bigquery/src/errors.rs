@@ -54,6 +54,13 @@ pub(crate) fn dataset_elsewhere(failure: &Failure) -> Option<Place> {
     Place::parse(name).filter(|place| place.dataset.is_some() && place.table.is_none())
 }
 
+/// The error of a query whose data are in several places.
+pub(crate) fn far_apart(one: &str, other: &str) -> Error {
+    Error::invalid_arguments(format!(
+        "The query reads data in {one} and in {other}, and BigQuery reads one location at a time. Ask for each by itself and join the two datasets in the host."
+    ))
+}
+
 /// The error of a query that BigQuery refused.
 pub(crate) async fn of_query(client: &Client, failure: Failure, query: &Query<'_>) -> Error {
     let http_status = failure.google().map(|error| error.http_status);
@@ -145,11 +152,11 @@ fn over_the_cap(words: &str) -> Error {
 
 async fn invalid(client: &Client, words: &str, query: &Query<'_>) -> Error {
     let (what, at) = position(words);
-    let mut message = format!("BigQuery can't run the query: {what}");
-    if let Some((line, column)) = at {
-        message.push_str(&format!(", at line {line}, column {column}"));
+    let place = at.map(|(line, column)| format!(" (line {line}, column {column})")).unwrap_or_default();
+    let mut message = format!("BigQuery can't run the query{place}: {what}");
+    if !message.ends_with(['?', '.']) {
+        message.push('.');
     }
-    message.push('.');
     if let Some((line, column)) = at
         && let Some(source) = query.text.lines().nth(line - 1)
     {
@@ -267,6 +274,10 @@ async fn similar(client: &Client, place: &Place) -> String {
                     .filter_map(|table| Some(table.table_reference.as_ref()?.table_id.clone()))
                     .collect(),
             ),
+            // Without its dataset there are no tables either.
+            Err(failure) if failure.google().is_some_and(|error| error.http_status == 404) => {
+                return Box::pin(similar(client, &Place { table: None, ..place.clone() })).await;
+            }
             Err(_) => return String::new(),
         },
         (None, Some(dataset)) => match client.datasets(&place.project).await {

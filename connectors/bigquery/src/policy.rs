@@ -73,7 +73,23 @@ fn qualified(path: &str, default: &Place) -> Option<Place> {
     }
 }
 
-/// Refuses functions that the settings do not allow.
+/// Refuses functions that are known by their names to cost money elsewhere, unless the settings allow them.
+pub(crate) fn check_names(tokens: &[Token<'_>], settings: &Settings) -> Result<()> {
+    if settings.allow_routines == Routines::All {
+        return Ok(());
+    }
+    for (family, name, _) in calls(tokens) {
+        if name == "EXTERNAL_QUERY" {
+            return Err(refused("EXTERNAL_QUERY, which runs SQL in another database"));
+        }
+        if family == "AI" || (family == "ML" && PAID_MODELS.contains(&name.as_str())) {
+            return Err(refused(&format!("{family}.{name}, which is charged by a model service")));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses models and stored functions that the settings do not allow.
 pub(crate) async fn check_functions(
     client: &Client,
     plan: &Plan,
@@ -83,30 +99,33 @@ pub(crate) async fn check_functions(
     if settings.allow_routines == Routines::All {
         return Ok(());
     }
-    for (index, token) in tokens.iter().enumerate() {
-        let called = tokens.get(index + 1).is_some_and(|next| next.is_symbol("("));
-        let family = match index >= 2 && tokens[index - 1].is_symbol(".") {
-            true => tokens[index - 2].content().to_ascii_uppercase(),
-            false => String::new(),
-        };
-        let name = token.content().to_ascii_uppercase();
-        if !called || !matches!(token.kind, Kind::Word | Kind::Quoted) {
-            continue;
-        }
-        if name == "EXTERNAL_QUERY" {
-            return Err(refused("EXTERNAL_QUERY, which runs SQL in another database"));
-        }
-        if family == "AI" || (family == "ML" && PAID_MODELS.contains(&name.as_str())) {
-            return Err(refused(&format!("{family}.{name}, which is charged by a model service")));
-        }
+    for (family, name, arguments) in calls(tokens) {
         if family == "ML" {
-            check_model(client, tokens.get(index + 2..).unwrap_or_default(), &name).await?;
+            check_model(client, arguments, &name).await?;
         }
     }
     for routine in &plan.routines {
         check_routine(client, routine, settings).await?;
     }
     Ok(())
+}
+
+/// What is called: the word before the dot, the name, and what follows the bracket.
+fn calls<'t, 'a>(tokens: &'t [Token<'a>]) -> impl Iterator<Item = (String, String, &'t [Token<'a>])> {
+    tokens.iter().enumerate().filter_map(|(index, token)| {
+        let called = tokens.get(index + 1).is_some_and(|next| next.is_symbol("("));
+        if !called || !matches!(token.kind, Kind::Word | Kind::Quoted) {
+            return None;
+        }
+        // A name in backticks may be a whole path.
+        let path = token.content().to_ascii_uppercase();
+        let (before, name) = path.rsplit_once('.').unwrap_or(("", &path));
+        let family = match index >= 2 && tokens[index - 1].is_symbol(".") {
+            true => tokens[index - 2].content().to_ascii_uppercase(),
+            false => before.to_owned(),
+        };
+        Some((family, name.to_owned(), &tokens[index + 2..]))
+    })
 }
 
 /// A model may be one that runs elsewhere. Only one that is known to run in BigQuery costs no more than its bytes.
@@ -156,6 +175,7 @@ fn refused(what: &str) -> Error {
              such functions in the settings of the source."
         ),
     )
+    .with_data("estimate_usd", serde_json::Value::Null)
     .with_data("unestimable", serde_json::json!(["function"]))
 }
 

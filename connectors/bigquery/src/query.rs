@@ -96,19 +96,20 @@ impl<'a> Query<'a> {
 
     /// Lets BigQuery read the query without running it, free of charge.
     pub(crate) async fn dry_run(&self, client: &Client, settings: &Settings) -> Result<Plan> {
+        policy::check_names(&self.tokens, settings)?;
         let mut location = settings.location.clone();
         if location.is_none() && self.default.dataset.is_some() {
             location = client.location(&self.default).await;
         }
         let mut answer = self.try_dry_run(client, location.as_deref()).await;
         // The data may be elsewhere than its dataset's neighbour: BigQuery says so, and is asked there, once.
-        if let Err(failure) = &answer
-            && let Some(place) = errors::dataset_elsewhere(failure)
-            && let Some(actual) = client.location(&place).await
-            && Some(&actual) != location.as_ref()
-        {
+        if let Some(actual) = elsewhere(client, &answer).await.filter(|actual| Some(actual) != location.as_ref()) {
+            answer = self.try_dry_run(client, Some(&actual)).await;
+            // What is not there either is where the others are not.
+            if let Some(other) = elsewhere(client, &answer).await.filter(|other| *other != actual) {
+                return Err(errors::far_apart(&actual, &other));
+            }
             location = Some(actual);
-            answer = self.try_dry_run(client, location.as_deref()).await;
         }
         let job = match answer {
             Ok(job) => job,
@@ -186,6 +187,12 @@ impl<'a> Query<'a> {
         };
         plan.with_parameters(&query.undeclared_query_parameters)
     }
+}
+
+/// Where the data is that was not where BigQuery looked for it.
+async fn elsewhere(client: &Client, answer: &Result<Job, Failure>) -> Option<String> {
+    let place = errors::dataset_elsewhere(answer.as_ref().err()?)?;
+    client.location(&place).await
 }
 
 fn place_of(table: &google_cloud_bigquery_v2::model::TableReference) -> Place {
@@ -271,7 +278,7 @@ impl Plan {
             expected = limit;
         }
         let reservation = bigquery.spending.reserve(call, settings, expected)?;
-        let allowed = reservation.left.map_or(limit, |left| left.min(limit));
+        let allowed = reservation.left().map_or(limit, |left| left.min(limit));
         Ok((reservation, estimate::cap(allowed, estimate.price_per_tib_usd)))
     }
 
@@ -286,8 +293,9 @@ impl Plan {
 
     fn with_bytes(&self, error: Error) -> Error {
         let estimate = &self.estimate;
+        let bytes = Some(estimate.bytes).filter(|bytes| *bytes > 0 || estimate.unestimable.is_empty());
         error
-            .with_data("total_bytes_processed", estimate.bytes)
+            .with_data("total_bytes_processed", bytes)
             .with_data("estimated_bytes_billed", estimate.billed_low())
             .with_data("price_per_tib_usd", estimate.price_per_tib_usd)
             .with_data("statement_type", self.statement_type.as_str())
@@ -300,7 +308,7 @@ struct Running {
     job: JobId,
     cleanup: Cleanup,
     price_per_tib_usd: f64,
-    reservation: Option<Reservation>,
+    reservation: Reservation,
     over: bool,
 }
 
@@ -310,15 +318,15 @@ impl Drop for Running {
             return;
         }
         let (client, job, price) = (self.client.clone(), self.job.clone(), self.price_per_tib_usd);
-        let reservation = self.reservation.take();
+        let reservation = self.reservation.clone();
         self.cleanup.spawn(async move {
-            cancel(&client, &job, price, reservation).await;
+            cancel(&client, &job, price, &reservation).await;
         });
     }
 }
 
 /// Cancels a job and says what it came to, in USD if BigQuery tells.
-async fn cancel(client: &Client, job: &JobId, price: f64, reservation: Option<Reservation>) -> Option<f64> {
+async fn cancel(client: &Client, job: &JobId, price: f64, reservation: &Reservation) -> Option<f64> {
     let cancelled = match client.cancel(job).await {
         Ok(_) => client.job(job).await,
         Err(failure) => Err(failure),
@@ -329,9 +337,7 @@ async fn cancel(client: &Client, job: &JobId, price: f64, reservation: Option<Re
             let billed = statistics.query.and_then(|query| query.total_bytes_billed).unwrap_or(0);
             let cost = estimate::usd(billed.unsigned_abs(), price);
             tracing::info!(job = %job, billed_bytes = billed, cost_usd = cost, "the job was cancelled");
-            if let Some(reservation) = reservation {
-                reservation.settle(cost);
-            }
+            reservation.settle(cost);
             Some(cost)
         }
         Err(_) => {
@@ -349,9 +355,8 @@ pub(crate) async fn run(
     plan: &Plan,
     settings: &Settings,
     purpose: Purpose<'_>,
-    (reservation, cap): (Reservation, i64),
-) -> Result<(Finished, Reservation)> {
-    let mut reservation = Some(reservation);
+    (reservation, cap): (&Reservation, i64),
+) -> Result<Finished> {
     let mut attempt = 1;
     loop {
         let reference = JobReference::new().set_project_id(&client.billing_project).set_job_id(new_job_id());
@@ -371,7 +376,7 @@ pub(crate) async fn run(
             job: JobId::of(&reference),
             cleanup: call.cleanup(),
             price_per_tib_usd: settings.price_per_tib_usd,
-            reservation: reservation.take(),
+            reservation: reservation.clone(),
             over: false,
         };
         match client.insert(&job).await {
@@ -387,41 +392,27 @@ pub(crate) async fn run(
                 if client.job(&running.job).await.is_err() {
                     // Not cancelled: if it is there after all, it is capped, and its result can be read.
                     running.over = true;
+                    call.set_cost(None);
                     return Err(lost(failure, client, &running.job));
                 }
             }
             Err(failure) => {
                 // Refused: there is no job.
                 running.over = true;
-                release(running.reservation.take());
+                reservation.settle(0.0);
                 return Err(errors::of_query(client, failure, query).await);
             }
         }
-        let outcome = wait(&mut running, call, settings).await;
-        reservation = running.reservation.take();
-        match outcome {
-            Ok(first) => {
-                let job = running.job.clone();
-                return Ok((Finished { job, first }, reservation.ok_or_else(unreachable_reservation)?));
-            }
+        match wait(&mut running, call, settings).await {
+            Ok(first) => return Ok(Finished { job: running.job.clone(), first }),
             Err(Ended::Inside(_)) if attempt < JOBS_MAX => attempt += 1,
             Err(Ended::Inside(trouble) | Ended::Failed(trouble)) => {
-                release(reservation.take());
+                // A job that failed costs nothing.
+                reservation.settle(0.0);
                 return Err(errors::of_job(client, trouble, query, &running.job).await);
             }
             Err(Ended::Error(error)) => return Err(error),
         }
-    }
-}
-
-fn unreachable_reservation() -> Error {
-    Error::upstream("The job ended twice. Run the query again; if it happens again, report it.")
-}
-
-/// A job that failed, or never was, costs nothing.
-fn release(reservation: Option<Reservation>) {
-    if let Some(reservation) = reservation {
-        reservation.settle(0.0);
     }
 }
 
@@ -462,7 +453,7 @@ async fn wait(running: &mut Running, call: &Call, settings: &Settings) -> Result
                 if started.elapsed() > deadline {
                     running.over = true;
                     let (client, job) = (running.client.clone(), running.job.clone());
-                    let cost = cancel(&client, &job, settings.price_per_tib_usd, running.reservation.take()).await;
+                    let cost = cancel(&client, &job, settings.price_per_tib_usd, &running.reservation).await;
                     call.set_cost(cost);
                     return Err(Ended::Error(
                         Error::upstream(format!(
@@ -474,13 +465,13 @@ async fn wait(running: &mut Running, call: &Call, settings: &Settings) -> Result
                     ));
                 }
             }
-            Err(failure) => return Err(failed(running, failure).await),
+            Err(failure) => return Err(failed(running, failure, call).await),
         }
     }
 }
 
 /// Why there are no results: the job's own state says it, since errors of jobs come as errors of requests here.
-async fn failed(running: &mut Running, failure: Failure) -> Ended {
+async fn failed(running: &mut Running, failure: Failure, call: &Call) -> Ended {
     // Whatever it is, its result can still be read, or it has none: nothing is cancelled.
     running.over = true;
     match running.client.job(&running.job).await {
@@ -489,10 +480,16 @@ async fn failed(running: &mut Running, failure: Failure) -> Ended {
                 let trouble = errors::Trouble::of_job(&error);
                 if trouble.is_internal() { Ended::Inside(trouble) } else { Ended::Failed(trouble) }
             }
-            None => Ended::Error(lost(failure, &running.client, &running.job)),
+            None => unanswered(running, failure, call),
         },
-        Err(_) => Ended::Error(lost(failure, &running.client, &running.job)),
+        Err(_) => unanswered(running, failure, call),
     }
+}
+
+/// A job that may have ended well, at a cost that is not known.
+fn unanswered(running: &Running, failure: Failure, call: &Call) -> Ended {
+    call.set_cost(None);
+    Ended::Error(lost(failure, &running.client, &running.job))
 }
 
 /// The error of a job whose answer did not arrive: it is paid for, and can be read.
@@ -648,6 +645,11 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
+    /// Whether slots were paid for, not bytes.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.source.contains_key("reservation")
+    }
+
     /// Reads the statistics of a job that ended.
     pub(crate) fn of(job: &JobId, statistics: JobStatistics, price_per_tib_usd: f64) -> Self {
         let reserved = !statistics.reservation_id.is_empty();
@@ -708,7 +710,8 @@ pub(crate) fn priced(bill: &Bill) -> String {
     let cost = match bill.cost_usd {
         Some(_) if bill.cache_hit => "free, from BigQuery's cache".to_owned(),
         Some(cost) => format!("${}", rounded(cost)),
-        None => "paid by reservation".to_owned(),
+        None if bill.is_reserved() => "paid by reservation".to_owned(),
+        None => "at a cost that BigQuery does not tell".to_owned(),
     };
     format!("{} processed, {cost}", human_bytes(bill.bytes_processed))
 }

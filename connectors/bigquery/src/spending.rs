@@ -1,6 +1,7 @@
 //! What conversations have spent, for the limit that a person may set on a whole conversation.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,13 +30,16 @@ struct Account {
     used: Instant,
 }
 
-/// What a job may come to, until it is known what it did come to.
+/// What a job may come to, until it is known what it did come to. Its clones are the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Reservation(Arc<Reserved>);
+
 #[derive(Debug)]
-pub(crate) struct Reservation {
+struct Reserved {
     account: Arc<Mutex<Account>>,
     amount: f64,
-    /// The most the job may cost so that the conversation stays within its limit; `None` without a limit.
-    pub(crate) left: Option<f64>,
+    left: Option<f64>,
+    settled: AtomicBool,
 }
 
 impl Spending {
@@ -64,7 +68,8 @@ impl Spending {
         }
         open.reserved += estimate_usd;
         drop(open);
-        Ok(Reservation { account, amount: estimate_usd, left })
+        let settled = AtomicBool::new(false);
+        Ok(Reservation(Arc::new(Reserved { account, amount: estimate_usd, left, settled })))
     }
 
     /// What the conversation of a call has spent, in USD.
@@ -84,26 +89,31 @@ impl Spending {
 }
 
 impl Reservation {
-    /// The job came to this, in USD.
-    pub(crate) fn settle(mut self, actual_usd: f64) {
-        self.close(actual_usd);
+    /// The most the job may cost so that the conversation stays within its limit, in USD; `None` without a limit.
+    pub(crate) fn left(&self) -> Option<f64> {
+        self.0.left
     }
 
-    fn close(&mut self, actual_usd: f64) {
-        let mut account = lock(&self.account);
-        account.reserved = (account.reserved - self.amount).max(0.0);
-        account.spent += actual_usd;
-        self.amount = 0.0;
+    /// The job came to this, in USD. Only the first time counts.
+    pub(crate) fn settle(&self, actual_usd: f64) {
+        self.0.settle(actual_usd);
     }
 }
 
-impl Drop for Reservation {
+impl Reserved {
+    fn settle(&self, actual_usd: f64) {
+        if !self.settled.swap(true, Ordering::SeqCst) {
+            let mut account = lock(&self.account);
+            account.reserved = (account.reserved - self.amount).max(0.0);
+            account.spent += actual_usd;
+        }
+    }
+}
+
+impl Drop for Reserved {
     /// Nobody knows what the job came to: it counts with what it may have come to.
     fn drop(&mut self) {
-        let amount = self.amount;
-        if amount > 0.0 {
-            self.close(amount);
-        }
+        self.settle(self.amount);
     }
 }
 

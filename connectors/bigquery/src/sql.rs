@@ -10,6 +10,12 @@ use jiff::civil::Date;
 /// Levels of brackets. No query that anybody reads has as many.
 const MAX_DEPTH: usize = 250;
 
+/// Words with which statements begin that do more than read.
+const VERBS: [&str; 14] = [
+    "ALTER", "BEGIN", "CALL", "CREATE", "DELETE", "DROP", "EXECUTE", "EXPORT", "GRANT", "INSERT", "LOAD", "MERGE",
+    "TRUNCATE", "UPDATE",
+];
+
 /// What a piece of the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -210,11 +216,22 @@ fn number(rest: &str) -> usize {
 fn line_comment(text: &str, at: usize) -> Result<usize, Unreadable> {
     let rest = &text[at..];
     let length = rest.find(['\r', '\n']).unwrap_or(rest.len());
+    if hides_statement(&rest[..length]) {
+        return Err(Unreadable { what: "a comment on a line holds what would be a second statement", at });
+    }
     // For some readers a comment ends at these as well.
     match rest[..length].find(['\u{2028}', '\u{2029}', '\u{85}', '\u{b}', '\u{c}']) {
         Some(mark) => Err(Unreadable { what: "a comment holds an unusual line break", at: at + mark }),
         None => Ok(at + length),
     }
+}
+
+/// Whether a comment would be a statement that writes for a reader who ends it too early.
+fn hides_statement(comment: &str) -> bool {
+    comment.split(';').skip(1).any(|after| {
+        let word = after.split(|mark: char| !mark.is_ascii_alphabetic()).find(|word| !word.is_empty());
+        word.is_some_and(|word| VERBS.iter().any(|verb| word.eq_ignore_ascii_case(verb)))
+    })
 }
 
 fn literal(text: &str, at: usize, raw: bool) -> Result<usize, Unreadable> {
@@ -375,6 +392,7 @@ mod tests {
             ("/*", "comment does not end"),
             ("-- a\u{2028}b", "unusual line break"),
             ("# a\u{b}b", "unusual line break"),
+            ("1 -- a; drop table t", "second statement"),
             ("a\u{a0}b", "outside ASCII"),
             ("\u{feff}a", "outside ASCII"),
             ("$a$", "no meaning"),

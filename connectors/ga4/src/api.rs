@@ -6,8 +6,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_core::{Call, Identity, Result};
-use acp_google::{Context, Failure, Google, Rows, Session};
+use acp_core::{Call, Clock, Identity, Result};
+use acp_google::{Context, Failure, Google, Rows, ServerErrors, Session};
+use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use moka::future::Cache;
 use serde::de::DeserializeOwned;
@@ -16,12 +18,15 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::fields::Fields;
+use crate::quota::{Breakers, Kind};
 use crate::report::check_kind;
 
 /// The one scope that every read needs.
 pub(crate) const SCOPES: &[&str] = &["https://www.googleapis.com/auth/analytics.readonly"];
 /// Data API requests of this process that may be open for a property at a time; Google allows ten.
-const OPEN_REQUESTS: usize = 4;
+pub(crate) const OPEN_REQUESTS: usize = 4;
+/// Server errors that a call may meet before it gives up; ten in an hour lock a property.
+const SERVER_ERRORS: u32 = 2;
 /// Names of fields change rarely; a new custom dimension should still show up the same day.
 const FIELDS_TTL: Duration = Duration::from_secs(3600);
 /// A property's time zone hardly ever changes.
@@ -34,8 +39,25 @@ const LIST_PAGES: usize = 100;
 pub(crate) struct Ga4 {
     google: Google,
     fields: Cache<(Identity, String), Arc<Fields>>,
-    zones: Cache<(Identity, String), TimeZone>,
+    calendars: Cache<(Identity, String), Calendar>,
     open: Mutex<HashMap<String, Arc<Semaphore>>>,
+    lines: Mutex<HashMap<(Identity, String), Line>>,
+}
+
+/// The days of a property.
+#[derive(Clone, Debug)]
+pub(crate) struct Calendar {
+    pub(crate) zone: TimeZone,
+    /// The day on which it was made, if the Admin API tells.
+    pub(crate) created: Option<Date>,
+}
+
+/// What is remembered of the requests for a property in the name of one credential.
+#[derive(Debug)]
+struct Line {
+    breakers: Arc<Breakers>,
+    /// Those of the calls that run now: blocks of one autocontext, too, are not to meet two each.
+    server_errors: ServerErrors,
 }
 
 /// One property, asked in the name of one credential.
@@ -43,9 +65,13 @@ pub(crate) struct Ga4 {
 pub(crate) struct Property {
     pub(crate) id: String,
     pub(crate) session: Session,
+    /// The session for the Data API, which has a bound on server errors.
+    pub(crate) data: Session,
     pub(crate) context: Context,
     /// Bounds the requests that are open for the property.
     pub(crate) open: Arc<Semaphore>,
+    breakers: Arc<Breakers>,
+    clock: Clock,
     identity: Identity,
 }
 
@@ -54,8 +80,9 @@ impl Ga4 {
         Self {
             google,
             fields: Cache::builder().max_capacity(500).time_to_live(FIELDS_TTL).build(),
-            zones: Cache::builder().max_capacity(5_000).time_to_live(ZONE_TTL).build(),
+            calendars: Cache::builder().max_capacity(5_000).time_to_live(ZONE_TTL).build(),
             open: Mutex::default(),
+            lines: Mutex::default(),
         }
     }
 
@@ -71,7 +98,29 @@ impl Ga4 {
         let context = session
             .context(format!("GA4 property {id}"))
             .grant("Give it the Viewer role in Admin > Property access management of Google Analytics (not in Google Cloud), or choose another property: autocontext without arguments lists them.");
-        Ok(Property { open: self.open_requests(&id), identity: call.identity(), id, session, context })
+        let (breakers, server_errors) = self.line(call.identity(), &id);
+        Ok(Property {
+            open: self.open_requests(&id),
+            breakers,
+            clock: call.clock(),
+            identity: call.identity(),
+            id,
+            data: session.clone().counting(server_errors),
+            session,
+            context,
+        })
+    }
+
+    fn line(&self, identity: Identity, property: &str) -> (Arc<Breakers>, ServerErrors) {
+        let mut lines = self.lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let idle = |line: &Line| Arc::strong_count(&line.breakers) == 1;
+        lines.retain(|_, line| !idle(line) || !line.breakers.are_closed());
+        let new = || Line { breakers: Arc::default(), server_errors: ServerErrors::at_most(SERVER_ERRORS) };
+        let line = lines.entry((identity, property.to_owned())).or_insert_with(new);
+        if idle(line) {
+            line.server_errors = ServerErrors::at_most(SERVER_ERRORS);
+        }
+        (line.breakers.clone(), line.server_errors.clone())
     }
 
     fn open_requests(&self, property: &str) -> Arc<Semaphore> {
@@ -94,8 +143,7 @@ impl Ga4 {
         let key = (property.identity.clone(), property.id.clone());
         let read = async {
             let url = format!("{}/metadata", property.data_url());
-            let _permit = property.open.acquire().await;
-            let metadata: Metadata = property.session.get(&url).await?;
+            let metadata: Metadata = property.guarded(Kind::Core, property.data.get(&url)).await?;
             if metadata.dimensions.is_empty() || metadata.metrics.is_empty() {
                 return Err(not_what_was_asked("the fields of the property"));
             }
@@ -105,16 +153,25 @@ impl Ga4 {
         fields.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
     }
 
-    /// The property's time zone, in which relative dates are meant. The Admin API tells it without cost; where that
-    /// API is not enabled, the smallest possible report does.
+    /// The property's time zone, in which relative dates are meant.
     pub(crate) async fn time_zone(&self, property: &Property) -> Result<TimeZone> {
+        Ok(self.calendar(property).await?.zone)
+    }
+
+    /// The days of a property. The Admin API tells them without cost; where that API is not enabled, the smallest possible report
+    /// tells the zone.
+    pub(crate) async fn calendar(&self, property: &Property) -> Result<Calendar> {
         let key = (property.identity.clone(), property.id.clone());
         let read = async {
             let known = |name: &str| TimeZone::get(name).ok();
-            if let Some(zone) = property.settings().await.ok().and_then(|settings| known(&settings.time_zone)) {
-                return Ok(zone);
+            if let Ok(settings) = property.settings().await
+                && let Some(zone) = known(&settings.time_zone)
+            {
+                let created: Option<Timestamp> = settings.create_time.parse().ok();
+                return Ok(Calendar { created: created.map(|time| zone.to_datetime(time).date()), zone });
             }
-            known(&property.zone_of_a_report().await?).ok_or_else(|| {
+            let zone = known(&property.zone_of_a_report().await?);
+            zone.map(|zone| Calendar { zone, created: None }).ok_or_else(|| {
                 acp_core::Error::upstream(
                     "The property's time zone is not known to this version, so relative dates can't be resolved. Give start_date and \
                      end_date as YYYY-MM-DD.",
@@ -122,8 +179,8 @@ impl Ga4 {
                 .into()
             })
         };
-        let zone = self.zones.try_get_with(key, read).await;
-        zone.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
+        let calendar = self.calendars.try_get_with(key, read).await;
+        calendar.map_err(|failure: Arc<Failure>| Failure::clone(&failure).into_acp(&property.context))
     }
 }
 
@@ -155,6 +212,19 @@ impl Property {
         self.session.get(&self.admin_url(version, &format!("/{name}"))).await
     }
 
+    /// Months for which the property keeps the data of single events; none where the Admin API does not tell.
+    pub(crate) async fn retention_months(&self) -> Option<i32> {
+        let settings = self.setting("v1beta", "dataRetentionSettings").await.ok()?;
+        Some(match settings.get("eventDataRetention")?.as_str()? {
+            "TWO_MONTHS" => 2,
+            "FOURTEEN_MONTHS" => 14,
+            "TWENTY_SIX_MONTHS" => 26,
+            "THIRTY_EIGHT_MONTHS" => 38,
+            "FIFTY_MONTHS" => 50,
+            _ => return None,
+        })
+    }
+
     /// All entries of a list below the property.
     pub(crate) async fn list<T: DeserializeOwned>(&self, version: &str, name: &str) -> Result<Vec<T>, Failure> {
         list(&self.session, &self.admin_url(version, &format!("/{name}")), name).await
@@ -175,14 +245,15 @@ impl Property {
         method: &str,
         request: &impl Serialize,
     ) -> Result<T, Failure> {
-        let _permit = self.open.acquire().await;
-        self.session.post(&format!("{}:{method}", self.data_url_of(version)), request).await
+        let kind = if method == "runFunnelReport" { Kind::Funnel } else { Kind::Core };
+        let url = format!("{}:{method}", self.data_url_of(version));
+        self.guarded(kind, self.data.post(&url, request)).await
     }
 
     /// A realtime report, whose rows come with it.
     pub(crate) async fn realtime(&self, request: &ReportRequest) -> Result<Rows, Failure> {
-        let _permit = self.open.acquire().await;
-        self.session.post_rows(&format!("{}:runRealtimeReport", self.data_url()), request, "rows").await
+        let url = format!("{}:runRealtimeReport", self.data_url());
+        self.guarded(Kind::Realtime, self.data.post_rows(&url, request, "rows")).await
     }
 
     /// The key events that count as conversions in Google Ads; none where Google does not offer reports of them.
@@ -192,9 +263,27 @@ impl Property {
         struct Answer {
             conversions: Vec<Conversion>,
         }
-        let _permit = self.open.acquire().await;
-        let answer: Answer = self.session.get(&format!("{}/metadata", self.data_url_of("v1alpha"))).await?;
+        let url = format!("{}/metadata", self.data_url_of("v1alpha"));
+        let answer: Answer = self.guarded(Kind::Core, self.data.get(&url)).await?;
         Ok(answer.conversions)
+    }
+
+    /// Sends a request of the Data API in its turn, if no quota is known to be used up.
+    async fn guarded<T>(&self, kind: Kind, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let _permit = self.open.acquire().await;
+        self.admitted(kind, request).await
+    }
+
+    /// The same for a request that has its turn already.
+    pub(crate) async fn admitted<T>(
+        &self,
+        kind: Kind,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.breakers.admit(kind, self.clock.now())?;
+        let outcome = request.await;
+        self.breakers.note(kind, &outcome, self.clock.now());
+        outcome
     }
 
     async fn zone_of_a_report(&self) -> Result<String, Failure> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use acp_core::{Error, Result};
+use acp_core::{Cell, Error, Result};
 use acp_protocol::result::{ColumnRole, ColumnType, Header};
 
 use crate::api::{FieldMetadata, Metadata};
@@ -274,7 +274,11 @@ impl Fields {
             Kind::Dimension => (dimension_type(name), ColumnRole::Dimension),
             Kind::Metric => (metric_type(name, field), ColumnRole::Metric),
         };
-        let description = field.map(|field| field.ui_name.clone()).filter(|name| !name.is_empty());
+        let title = field.map(|field| field.ui_name.clone()).filter(|name| !name.is_empty());
+        let description = match kind {
+            Kind::Dimension => title,
+            Kind::Metric => Some(format!("{}; {}", title.as_deref().unwrap_or(name), adding(name))),
+        };
         Header { name: name.to_owned(), column_type, role: Some(role), description }
     }
 }
@@ -394,6 +398,22 @@ pub(crate) fn is_additive(metric: &str) -> bool {
     ADDITIVE.contains(&metric) || prefixes.iter().any(|prefix| metric.starts_with(prefix))
 }
 
+/// Whether the rows of a metric add up, as the description of its column says it.
+fn adding(metric: &str) -> &'static str {
+    match metric {
+        _ if is_additive(metric) => "adds up",
+        "sessions" | "engagedSessions" => "an estimate (HyperLogLog++), does not add up",
+        _ if metric.ends_with("Users") => "an estimate (HyperLogLog++), does not add up",
+        _ => "does not add up",
+    }
+}
+
+/// What a report without a row means: nothing was counted, and nothing has no rate.
+pub(crate) fn nothing(metric: &str) -> Cell<'static> {
+    let counts = is_additive(metric) || metric.ends_with("Users") || matches!(metric, "sessions" | "engagedSessions");
+    if counts { Cell::Integer(0) } else { Cell::Null }
+}
+
 /// A name without what spellings differ in.
 fn plain(name: &str) -> String {
     name.chars().filter(|mark| !matches!(mark, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
@@ -477,6 +497,21 @@ mod tests {
         assert_eq!(realtime.header(Kind::Dimension, "minutesAgo").column_type, ColumnType::Integer);
         let error = realtime.resolve(Kind::Metric, "sessions").unwrap_err();
         assert!(error.message().contains("realtime reports") && error.message().contains("screenPageViews"), "{error}");
+    }
+
+    #[test]
+    fn columns_say_whether_their_rows_add_up() {
+        let fields = fields();
+        for (name, description) in [
+            ("screenPageViews", "Views; adds up"),
+            ("totalUsers", "Total users; an estimate (HyperLogLog++), does not add up"),
+            ("sessions", "Sessions; an estimate (HyperLogLog++), does not add up"),
+            ("bounceRate", "bounceRate; does not add up"),
+            ("newUsers", "newUsers; adds up"),
+        ] {
+            assert_eq!(fields.header(Kind::Metric, name).description.as_deref(), Some(description));
+        }
+        assert_eq!(fields.header(Kind::Dimension, "date").description.as_deref(), Some("Date"));
     }
 
     #[test]

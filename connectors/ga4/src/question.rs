@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::amount::{self, ControlSum};
 use crate::api::{Ga4, Property, ReportEnd, ReportMetadata};
 use crate::fields::{Fields, Kind, shown};
 use crate::filters::Condition;
@@ -214,10 +215,82 @@ pub(crate) fn with_cells(
 
 /// Says what Google said about a report, and that today is not over.
 pub(crate) fn warn(metadata: &ReportMetadata, window: DateWindow, call: &Call) {
-    warnings::of_report(metadata).into_iter().for_each(|warning| call.warn(warning));
+    warn_of_range(metadata, window, None, call);
+}
+
+/// As [`warn`], about one of several ranges.
+pub(crate) fn warn_of_range(metadata: &ReportMetadata, window: DateWindow, range: Option<&str>, call: &Call) {
+    let warnings = warnings::of_report(metadata);
+    warnings.into_iter().for_each(|warning| call.warn(of_range(range, warning)));
     if let Ok(zone) = TimeZone::get(&metadata.time_zone) {
         warn_today(&zone, window, call);
     }
+}
+
+fn of_range(range: Option<&str>, warning: String) -> String {
+    match range {
+        Some(range) => format!("Range {range}: {warning}"),
+        None => warning,
+    }
+}
+
+/// Says that the rows do not add up to the total, where nothing that Google says explains it.
+pub(crate) fn warn_gap(control: &ControlSum, end: &ReportEnd, range: Option<&str>, call: &Call) {
+    let metadata = &end.metadata;
+    if metadata.subject_to_thresholding || metadata.data_loss_from_other_row || !metadata.sampling_metadatas.is_empty()
+    {
+        return;
+    }
+    let totals: Vec<&str> = end
+        .totals
+        .first()
+        .into_iter()
+        .flat_map(|totals| &totals.metric_values)
+        .map(|total| total.value.as_str())
+        .collect();
+    if let Some((name, sum, total)) = control.gap(&totals) {
+        let (sum, total) = (amount::digits(sum), amount::digits(total));
+        call.warn(of_range(range, format!(
+            "The rows add up to {sum} {name} and Google's total is {total}: either rows are missing without a word from Google, or events \
+             are in several rows. Trust the total."
+        )));
+    }
+}
+
+/// Days of the youngest data that may be gone: Google keeps single events for two months at least.
+const KEPT_DAYS: i64 = 60;
+
+/// Says that a range begins before the property has data. Only old ranges are worth the question, and what the Admin API does not
+/// tell is not said.
+pub(crate) async fn warn_age(ga4: &Ga4, property: &Property, window: DateWindow, call: &Call) {
+    let old = call.today().checked_sub(jiff::Span::new().days(KEPT_DAYS)).is_ok_and(|day| window.start < day);
+    if !old {
+        return;
+    }
+    let Ok(calendar) = ga4.calendar(property).await else { return };
+    if let Some(created) = calendar.created.filter(|created| window.start < *created) {
+        call.warn(format!(
+            "The range begins on {}, but the property was made on {created}: there is nothing before.",
+            window.start
+        ));
+        return;
+    }
+    let Some(months) = property.retention_months().await else { return };
+    let today = call.clock().today(&calendar.zone);
+    if let Some(kept) = today.checked_sub(jiff::Span::new().months(months)).ok().filter(|kept| window.start < *kept) {
+        call.warn(format!(
+            "The range begins on {}, but the property keeps single events for {months} months, since {kept}: what Google has not added up \
+             in advance may be missing before.",
+            window.start
+        ));
+    }
+}
+
+/// The first day whose figures may still change, if it is in a range: Google processes data for two days.
+pub(crate) fn moving_from(metadata: &ReportMetadata, window: DateWindow, call: &Call) -> Option<Date> {
+    let today = call.clock().today(&TimeZone::get(&metadata.time_zone).ok()?);
+    let first = today.checked_sub(jiff::Span::new().days(2)).ok()?;
+    (window.start <= today && window.end >= first).then(|| first.max(window.start))
 }
 
 /// Says that a limit cut a report of so many rows.
@@ -260,4 +333,21 @@ pub(crate) fn least_quota<'a>(reports: impl IntoIterator<Item = &'a ReportEnd>) 
 pub(crate) fn source(property: &Property, api: &str, quota: &Option<Value>) -> JsonObject {
     let source = json!({"property": format!("properties/{}", property.id), "api": api, "property_quota": quota});
     source.as_object().cloned().unwrap_or_default()
+}
+
+/// The tokens that a request cost, and those that are left for the project and hour.
+pub(crate) fn spent(report: &ReportEnd) -> Option<(u64, u64)> {
+    let hour = report.property_quota.as_ref()?.get("tokensPerProjectPerHour")?;
+    Some((hour.get("consumed")?.as_u64()?, hour.get("remaining")?.as_u64()?))
+}
+
+/// Refuses to begin what the quota would break off in the middle.
+pub(crate) fn check_quota(first: &ReportEnd, more: usize) -> Result<()> {
+    match spent(first) {
+        Some((each, left)) if each.saturating_mul(more as u64) > left => Err(Error::upstream(format!(
+            "This needs {more} more requests of about {each} tokens, and Google leaves this project {left} tokens for the property and \
+             hour. Ask for less (fewer clusters, metrics, ranges or days; mode rows; split never), or wait for the next hour."
+        ))),
+        _ => Ok(()),
+    }
 }

@@ -1,10 +1,10 @@
 //! A whole report: every page, each row once, in an order that does not change between pages.
 //!
-//! Rows are parsed while they arrive and handed on one by one. The next page is asked for while the current one is
-//! read, and waits in a bounded buffer, so memory does not depend on the number of rows.
+//! Rows are parsed while they arrive and handed on one by one. The next pages are asked for while the current one is
+//! read, and wait in bounded buffers, so memory does not depend on the number of rows.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use acp_core::{Error, Result};
@@ -16,10 +16,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::api::{ColumnHeader, Property, ReportEnd, ReportRequest};
+use crate::quota::Kind;
 
 /// The most rows Google gives at a time. Smaller pages would be charged quota each.
 pub(crate) const PAGE_ROWS: u64 = 250_000;
-/// Bytes of a page that wait to be parsed. Two pages are open at a time. More would not be faster: reading is.
+/// Pages that are on their way while one is read: Google takes seconds before it sends the first byte of a page. The property's
+/// bound leaves one place to other calls.
+const PAGES_AHEAD: usize = 2;
+/// Bytes of a page that wait to be parsed.
 const PAGE_BUFFER: usize = 2 * 1024 * 1024;
 /// Pages may be smaller than asked for, should Google lower its bound, but not so small that a report takes more pages
 /// than this: each one is charged quota.
@@ -109,6 +113,9 @@ pub(crate) async fn extract(
         if pages.opened > PAGES_MAX + expected / SMALL_PAGE_ROWS {
             return Err(inconsistent(&format!("Google sends its {expected} rows in pages that are too small")));
         }
+        if read - before >= SMALL_PAGE_ROWS {
+            pages.page_rows = pages.page_rows.min(read - before);
+        }
         page = pages.next(read, expected);
     }
 }
@@ -151,12 +158,15 @@ fn unreadable_row() -> Error {
     )
 }
 
-/// The pages of one report, at most two of them on their way.
+/// The pages of one report.
 struct Pages<'a> {
     property: &'a Property,
     request: &'a ReportRequest,
     limit: u64,
-    ahead: Option<Page>,
+    /// Rows to ask for at a time: fewer where Google sends fewer.
+    page_rows: u64,
+    /// Pages on their way, in the order in which they will be read.
+    ahead: VecDeque<Page>,
     opened: u64,
 }
 
@@ -187,12 +197,12 @@ struct Chunk {
 
 impl<'a> Pages<'a> {
     fn new(property: &'a Property, request: &'a ReportRequest, limit: u64) -> Self {
-        Self { property, request, limit, ahead: None, opened: 0 }
+        Self { property, request, limit, page_rows: PAGE_ROWS, ahead: VecDeque::new(), opened: 0 }
     }
 
     /// Asks for the page that begins at a row.
     fn open(&mut self, offset: u64) -> Page {
-        self.open_rows(offset, PAGE_ROWS.min(self.limit.saturating_sub(offset)), None)
+        self.open_rows(offset, self.page_rows.min(self.limit.saturating_sub(offset)), None)
     }
 
     /// `after`: the beginning of the page before, for one that is fetched ahead. It must not have its turn before that
@@ -216,16 +226,23 @@ impl<'a> Pages<'a> {
         Page { offset, limit, chunks, began: Some(began), _download: Download(download) }
     }
 
-    /// The page after `read` rows, which is usually on its way already, and the request for the one after it.
+    /// The page after `read` rows, which is usually on its way already, and the requests for those after it.
     fn next(&mut self, read: u64, expected: u64) -> Page {
-        let mut page = match self.ahead.take().filter(|page| page.offset == read) {
-            Some(page) => page,
-            None => self.open(read),
-        };
-        let after = page.offset + page.limit;
-        if after < expected {
-            let limit = PAGE_ROWS.min(self.limit - after);
-            self.ahead = Some(self.open_rows(after, limit, page.began.take()));
+        let ahead = self.ahead.pop_front().filter(|page| page.offset == read);
+        // A page that is shorter than asked for moves all that follow.
+        if ahead.is_none() {
+            self.ahead.clear();
+        }
+        let mut page = ahead.unwrap_or_else(|| self.open(read));
+        while self.ahead.len() < PAGES_AHEAD {
+            let last = self.ahead.back_mut().unwrap_or(&mut page);
+            let (after, began) = (last.offset + last.limit, last.began.take());
+            if after >= expected {
+                last.began = began;
+                break;
+            }
+            let page = self.open_rows(after, self.page_rows.min(self.limit - after), began);
+            self.ahead.push_back(page);
         }
         page
     }
@@ -242,8 +259,8 @@ impl<'a> Pages<'a> {
         for _ in 0..RESUMES {
             match read_once(&mut page, read, &mut on_row, &mut progress).await {
                 Err(failure) if failure.is_broken() && *read < end => {
-                    // The page ahead holds a place among the property's requests, which the rest of this one needs.
-                    self.ahead = None;
+                    // Pages ahead hold places among the property's requests, of which the rest of this one needs one.
+                    self.ahead.clear();
                     page = self.open_rows(*read, end - *read, None);
                 }
                 Err(failure) => return Err(failure.into_acp(&self.property.context)),
@@ -266,7 +283,8 @@ async fn download(
     let _open = property.open.acquire().await;
     let _ = begin.send(());
     let room = Arc::new(Semaphore::new(PAGE_BUFFER));
-    let mut body = property.session.post_stream(&format!("{}:runReport", property.data_url()), request).await?;
+    let url = format!("{}:runReport", property.data_url());
+    let mut body = property.admitted(Kind::Core, property.data.post_stream(&url, request)).await?;
     while let Some(bytes) = body.chunk().await? {
         let taken = u32::try_from(bytes.len().min(PAGE_BUFFER)).unwrap_or(u32::MAX);
         let Ok(room) = room.clone().acquire_many_owned(taken).await else { return Ok(()) };

@@ -23,9 +23,12 @@ pub(crate) fn of_report(metadata: &ReportMetadata) -> Vec<String> {
     }
     for (place, sampling) in metadata.sampling_metadatas.iter().enumerate() {
         if let Some(share) = sampled_share(sampling) {
+            let what = match metadata.sampling_metadatas.len() {
+                1 => "The report".to_owned(),
+                _ => format!("Date range {}", place + 1),
+            };
             warnings.push(format!(
-                "Date range {} is an estimate from a sample of {share:.1} % of the events. A shorter date range may not be sampled.",
-                place + 1
+                "{what} is an estimate from a sample of {share:.1} % of the events. A shorter date range may not be sampled."
             ));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use acp_core::{Error, Result, Secret};
@@ -41,6 +42,27 @@ pub struct Session {
     scopes: &'static [&'static str],
     key: Key,
     lanes: Option<Lanes>,
+    server_errors: Option<ServerErrors>,
+}
+
+/// Server errors that requests of all clones have met together: for APIs that count them, and refuse all requests after too many.
+/// Once there were so many, no request that fails with one is tried again.
+#[derive(Clone, Debug)]
+pub struct ServerErrors {
+    met: Arc<AtomicU32>,
+    most: u32,
+}
+
+impl ServerErrors {
+    /// None met yet, and at most so many.
+    pub fn at_most(most: u32) -> Self {
+        Self { met: Arc::default(), most }
+    }
+
+    /// Counts one, and says whether it was the last that may be met.
+    fn is_last(&self) -> bool {
+        self.met.fetch_add(1, Ordering::Relaxed) + 1 >= self.most
+    }
 }
 
 /// A request, ready to be sent more than once.
@@ -62,13 +84,19 @@ impl Outgoing {
 impl Session {
     pub(crate) fn new(google: Google, credentials: GoogleCredentials, scopes: &'static [&'static str]) -> Self {
         let key = Tokens::key(&credentials, scopes, google.endpoints().token());
-        Self { google, credentials: Arc::new(credentials), scopes, key, lanes: None }
+        Self { google, credentials: Arc::new(credentials), scopes, key, lanes: None, server_errors: None }
     }
 
     /// The same session, whose requests share a bound on how many are on their way at once.
     #[must_use]
     pub fn in_lanes(self, lanes: Lanes) -> Self {
         Self { lanes: Some(lanes), ..self }
+    }
+
+    /// The same session, whose requests count their server errors together.
+    #[must_use]
+    pub fn counting(self, server_errors: ServerErrors) -> Self {
+        Self { server_errors: Some(server_errors), ..self }
     }
 
     /// Where the APIs are.
@@ -205,6 +233,10 @@ impl Session {
                 let timing = &self.google.shared().http.timing;
                 let wait = error.retry_after.filter(|wait| *wait <= timing.longest_retry_after);
                 turn.objected(wait.unwrap_or_else(|| backoff(timing, waits.retries())));
+            }
+            let is_server_error = failure.google().is_some_and(|error| error.http_status >= 500);
+            if is_server_error && self.server_errors.as_ref().is_some_and(ServerErrors::is_last) {
+                return Err(failure);
             }
             let unauthorised = failure.google().is_some_and(|error| error.http_status == 401);
             if !unauthorised {

@@ -45,10 +45,17 @@ pub(crate) fn route(shared: &Shared, request: &ApiRequest) -> Option<Answer> {
 /// v1alpha has all of v1beta's resources, and some of its own.
 fn is_known(resource: &str, alpha: bool) -> bool {
     match resource {
-        "keyEvents" | "customDimensions" | "customMetrics" | "dataStreams" | "dataRetentionSettings" => true,
+        "keyEvents"
+        | "customDimensions"
+        | "customMetrics"
+        | "dataStreams"
+        | "dataRetentionSettings"
+        | "googleAdsLinks" => true,
         "calculatedMetrics"
         | "channelGroups"
         | "attributionSettings"
+        | "bigQueryLinks"
+        | "reportingDataAnnotations"
         | "googleSignalsSettings"
         | "reportingIdentitySettings" => alpha,
         _ => false,
@@ -83,6 +90,29 @@ fn setting(property: &Property, what: &str, request: &ApiRequest) -> Result<Valu
         "dataStreams" => page(what, data_streams(property, &name), request)?,
         "calculatedMetrics" => page(what, calculated_metrics(&name), request)?,
         "channelGroups" => page(what, channel_groups(&name), request)?,
+        "reportingDataAnnotations" => page(what, annotations(property, &name), request)?,
+        "googleAdsLinks" => page(
+            what,
+            vec![json!({
+                "name": format!("{name}/googleAdsLinks/9200001"),
+                "customerId": "1112223333",
+                "adsPersonalizationEnabled": true,
+                "createTime": "2024-03-01T09:00:00Z",
+                "updateTime": "2024-03-01T09:00:00Z",
+            })],
+            request,
+        )?,
+        "bigQueryLinks" => page(
+            what,
+            vec![json!({
+                "name": format!("{name}/bigQueryLinks/9300001"),
+                "project": "projects/123456789012",
+                "createTime": "2024-03-01T09:00:00Z",
+                "dailyExportEnabled": true,
+                "datasetLocation": "EU",
+            })],
+            request,
+        )?,
         "dataRetentionSettings" => json!({
             "name": format!("{name}/dataRetentionSettings"),
             "eventDataRetention": "FOURTEEN_MONTHS",
@@ -272,6 +302,30 @@ fn data_streams(property: &Property, name: &str) -> Vec<Value> {
             "defaultUri": "https://www.nordwind.example",
         },
     })]
+}
+
+/// One of three weeks ago, and one of last year.
+fn annotations(property: &Property, name: &str) -> Vec<Value> {
+    let today = crate::clock::today(&property.zone);
+    let day = |ago: i64| {
+        let day = today.checked_sub(jiff::Span::new().days(ago)).unwrap_or(today);
+        json!({"year": day.year(), "month": day.month(), "day": day.day()})
+    };
+    vec![
+        json!({
+            "name": format!("{name}/reportingDataAnnotations/9100001"),
+            "annotationDate": day(21),
+            "title": "Checkout relaunched",
+            "description": "New payment page",
+            "color": "BLUE",
+        }),
+        json!({
+            "name": format!("{name}/reportingDataAnnotations/9100002"),
+            "annotationDateRange": {"startDate": day(400), "endDate": day(395)},
+            "title": "Cookie banner changed",
+            "color": "RED",
+        }),
+    ]
 }
 
 fn channel_groups(property: &str) -> Vec<Value> {

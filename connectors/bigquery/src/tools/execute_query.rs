@@ -53,16 +53,16 @@ impl Tool for ExecuteQuery {
 
         let plan = query.dry_run(&client, &settings).await?;
         check(&client, &plan, &query, &settings).await?;
-        let granted = plan.check_cost(bigquery, call, &settings)?;
+        let (reservation, cap) = plan.check_cost(bigquery, call, &settings)?;
         let purpose = Purpose { tool: Self::SPEC.name, conversation: call.conversation() };
-        let (finished, reservation) = query::run(&client, call, &query, &plan, &settings, purpose, granted).await?;
+        let granted = (&reservation, cap);
+        let finished = query::run(&client, call, &query, &plan, &settings, purpose, granted).await?;
 
         // The bill comes before the rows: what a job costs is known when it is done, whatever happens to its rows.
         let bill = bill(&client, call, &finished, &settings).await;
-        match &bill {
-            Some(bill) => reservation.settle(bill.cost_usd.unwrap_or(0.0)),
-            // It counts with what it may have come to.
-            None => drop(reservation),
+        // What is not told counts with what it may have come to; under a reservation bytes cost nothing.
+        if let Some(cost) = bill.as_ref().and_then(|bill| bill.cost_usd.or(bill.is_reserved().then_some(0.0))) {
+            reservation.settle(cost);
         }
         if let Some(bill) = bill.as_ref().filter(|bill| !matches!(bill.statement_type.as_str(), "" | "SELECT")) {
             return Err(gate::read_only(&bill.statement_type.replace('_', " ")));

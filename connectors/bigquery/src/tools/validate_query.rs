@@ -113,14 +113,19 @@ impl Tool for ValidateQuery {
 
 /// A query that is not valid is an answer of this tool; what has nothing to do with the query is an error.
 fn invalid(error: Error) -> Result<Info> {
-    let of_the_query = [ErrorCode::InvalidArguments, ErrorCode::ReadOnlyViolation, ErrorCode::ResourceNotFound];
+    let of_the_query = [
+        ErrorCode::InvalidArguments,
+        ErrorCode::ReadOnlyViolation,
+        ErrorCode::ResourceNotFound,
+        ErrorCode::CostLimitExceeded,
+    ];
     if !of_the_query.contains(&error.code()) {
         return Err(error);
     }
     let mut answer = json!({
         "valid": false,
         "read_only": error.code() != ErrorCode::ReadOnlyViolation,
-        "error": error.message(),
+        "problem": error.message(),
     });
     for key in ["line", "column", "statement_type"] {
         if let Some(value) = error.data().and_then(|data| data.get(key)) {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::amount;
 use crate::api::{Ga4, OwnedValue, Property, ReportEnd, ReportRequest};
-use crate::fields::{Fields, Kind, is_additive};
+use crate::fields::{Fields, Kind, is_additive, nothing};
 use crate::filters::{Filters, check_regex, group_of, tree};
 use crate::question::{self, Findings};
 use crate::report::{Row, extract, other_columns};
@@ -291,9 +291,9 @@ impl ByRegexCluster {
         };
         call.progress(0, Some(requests as u64), format!("{requests} requests: everything first"));
         let everything = ask(Vec::new()).await?;
-        check_quota(&everything, requests - 1)?;
-        let tokens =
-            spent(&everything).map_or(String::new(), |(each, _)| format!(", about {} tokens", each * requests as u64));
+        question::check_quota(&everything, requests - 1)?;
+        let tokens = question::spent(&everything)
+            .map_or(String::new(), |(each, _)| format!(", about {} tokens", each * requests as u64));
         call.progress(1, Some(requests as u64), format!("1 of {requests} requests{tokens}"));
         let done = AtomicU64::new(1);
         let counted = async |filters: Vec<Value>| {
@@ -483,30 +483,7 @@ impl Groups {
     }
 }
 
-/// What a report without a row means: nothing was counted, and nothing has no rate.
-fn nothing(metric: &str) -> Cell<'static> {
-    let counts = is_additive(metric) || metric.ends_with("Users") || matches!(metric, "sessions" | "engagedSessions");
-    if counts { Cell::Integer(0) } else { Cell::Null }
-}
-
 fn amounts(row: Option<&[OwnedValue]>) -> Result<Vec<Decimal>> {
     let amount = |value: &OwnedValue| Ok(amount::read(&value.value)?.unwrap_or_default());
     row.unwrap_or_default().iter().map(amount).collect()
-}
-
-/// The tokens that a request cost, and those that are left for the project and hour.
-fn spent(report: &ReportEnd) -> Option<(u64, u64)> {
-    let hour = report.property_quota.as_ref()?.get("tokensPerProjectPerHour")?;
-    Some((hour.get("consumed")?.as_u64()?, hour.get("remaining")?.as_u64()?))
-}
-
-/// Refuses to begin what the quota would break off in the middle.
-fn check_quota(first: &ReportEnd, more: usize) -> Result<()> {
-    match spent(first) {
-        Some((each, left)) if each.saturating_mul(more as u64) > left => Err(Error::upstream(format!(
-            "mode exact needs {more} more requests of about {each} tokens, and Google leaves this project {left} tokens for the \
-             property and hour. Use mode rows or fewer clusters, or wait for the next hour."
-        ))),
-        _ => Ok(()),
-    }
 }

@@ -42,22 +42,25 @@ impl Tool for ValidateReport {
         let mut findings = Findings::default();
         report.check_alone(&mut findings);
         report.check_names(ga4.fields(&property).await?.as_ref(), &mut findings);
-        let window = report.resolve_dates(ga4, &property, call).await;
-        let window = findings.keep(only_arguments(window)?);
-        let mut asked_google = false;
+        let ranges = report.resolve_ranges(ga4, &property, call).await;
+        let ranges = findings.keep(only_arguments(ranges)?);
+        findings.keep(ranges.as_ref().map_or(Ok(()), |ranges| report.check_ranges(ranges)));
+        let mut asked = 0;
         // Only a report that has nothing else wrong is worth a token: Google names one problem at a time.
-        if let Some(window) = window.filter(|_| findings.problems.is_empty()) {
-            let request = report.request(window)?;
-            let question = without_nulls(json!({
-                "dimensions": request.dimensions,
-                "metrics": request.metrics,
-                "dimensionFilter": request.dimension_filter,
-                "metricFilter": request.metric_filter,
-                "compatibilityFilter": "INCOMPATIBLE",
-            }));
-            let answer: Result<Value, _> = property.ask("v1beta", "checkCompatibility", &question).await;
-            findings.keep(only_arguments(answer.map_err(|failure| failure.into_acp(&property.context)))?);
-            asked_google = true;
+        if let Some(range) = ranges.iter().flatten().next().filter(|_| findings.problems.is_empty()) {
+            for metrics in report.chunks() {
+                let request = report.request(metrics, range.window)?;
+                let question = without_nulls(json!({
+                    "dimensions": request.dimensions,
+                    "metrics": request.metrics,
+                    "dimensionFilter": request.dimension_filter,
+                    "metricFilter": request.metric_filter,
+                    "compatibilityFilter": "INCOMPATIBLE",
+                }));
+                let answer: Result<Value, _> = property.ask("v1beta", "checkCompatibility", &question).await;
+                findings.keep(only_arguments(answer.map_err(|failure| failure.into_acp(&property.context)))?);
+                asked += 1;
+            }
         }
         let problems: Vec<&str> = findings.problems.iter().map(|problem| problem.message()).collect();
         let mut answer = json!({"valid": problems.is_empty()});
@@ -67,18 +70,19 @@ impl Tool for ValidateReport {
         if !findings.notes.is_empty() {
             answer["notes"] = json!(findings.notes);
         }
-        if let Some(window) = window.filter(|_| problems.is_empty()) {
+        if let Some(ranges) = ranges.filter(|_| problems.is_empty()) {
             answer["arguments"] = without_nulls(json!(report));
-            answer["dates"] = json!([window.start.to_string(), window.end.to_string()]);
+            let days = ranges.iter().flat_map(|range| [range.window.start, range.window.end]);
+            answer["dates"] = days.map(|day| json!(day.to_string())).collect();
             let not_additive: Vec<&String> = report.metrics().iter().filter(|name| !is_additive(name)).collect();
             if !not_additive.is_empty() {
                 answer["do_not_add_up"] = json!(not_additive);
             }
         }
-        if asked_google {
-            answer["checked_with_google"] = json!(
-                "checkCompatibility, about 1 token. It can disagree with the report itself, which has the last word."
-            );
+        if asked > 0 {
+            answer["checked_with_google"] = json!(format!(
+                "checkCompatibility, about {asked} tokens. It can disagree with the report itself, which has the last word."
+            ));
         }
         Ok(Info(answer))
     }

@@ -51,7 +51,8 @@ pub(crate) struct PropertyData {
     share: u64,
     salt: u64,
     rows: OnceLock<Rows>,
-    columns: Mutex<HashMap<String, Arc<Column>>>,
+    /// By dimension, and whether rare values are rolled up.
+    columns: Mutex<HashMap<(String, bool), Arc<Column>>>,
 }
 
 impl PropertyData {
@@ -83,11 +84,25 @@ impl PropertyData {
 
     /// The column of a dimension. `nthDay` counts from the start of a range, so it has none: see [`nth_day`].
     pub(crate) fn column(&self, dimension: &str) -> Arc<Column> {
-        if let Some(column) = lock(&self.columns).get(dimension) {
+        self.cached(dimension, self.rolls_up(dimension))
+    }
+
+    /// The same in a report of a single day, which has few enough values to keep them all.
+    pub(crate) fn column_of_a_day(&self, dimension: &str) -> Arc<Column> {
+        self.cached(dimension, false)
+    }
+
+    fn cached(&self, dimension: &str, rolled: bool) -> Arc<Column> {
+        let key = (dimension.to_owned(), rolled);
+        if let Some(column) = lock(&self.columns).get(&key) {
             return Arc::clone(column);
         }
-        let column = Arc::new(self.make_column(dimension));
-        lock(&self.columns).insert(dimension.to_owned(), Arc::clone(&column));
+        let mut column = self.make_column(dimension);
+        if rolled {
+            roll_up(&mut column);
+        }
+        let column = Arc::new(column);
+        lock(&self.columns).insert(key, Arc::clone(&column));
         column
     }
 
@@ -95,14 +110,10 @@ impl PropertyData {
         let mut dictionary = Dictionary::default();
         let codes = self.codes(dimension, &mut dictionary, false);
         let first_touch = is_attributed(dimension).then(|| self.codes(dimension, &mut dictionary, true));
-        let mut column = Column { values: dictionary.values, codes, first_touch };
-        if self.rolls_up(dimension) {
-            roll_up(&mut column);
-        }
-        column
+        Column { values: dictionary.values, codes, first_touch }
     }
 
-    /// Whether a report with this dimension loses rows to `(other)`.
+    /// Whether a report of several days with this dimension loses rows to `(other)`.
     pub(crate) fn rolls_up(&self, dimension: &str) -> bool {
         self.kind == Kind::HighCardinality
             && matches!(

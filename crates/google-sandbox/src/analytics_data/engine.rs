@@ -37,6 +37,8 @@ pub(crate) struct Query<'a> {
     pub(crate) per_euro: f64,
     /// `minutesAgo` counts from this moment.
     pub(crate) now_micros: i64,
+    /// Whether no range is longer than a day: rare values are not rolled up then.
+    pub(crate) one_day: bool,
     /// Whether the last click that was not direct gets a key event whole, instead of a split by touchpoints.
     pub(crate) last_click: bool,
 }
@@ -89,10 +91,11 @@ enum Key {
 }
 
 impl Key {
-    fn new(data: &PropertyData, dimension: &str) -> Self {
+    fn new(data: &PropertyData, dimension: &str, one_day: bool) -> Self {
         match dimension {
             "nthDay" => Self::NthDay,
             "minutesAgo" => Self::MinutesAgo,
+            _ if one_day => Self::Column(data.column_of_a_day(dimension)),
             _ => Self::Column(data.column(dimension)),
         }
     }
@@ -128,13 +131,13 @@ enum Compiled {
 }
 
 impl Compiled {
-    fn new(filter: &Filter, data: &PropertyData, canonical: &dyn Fn(&str) -> String) -> Self {
-        let all = |filters: &[Filter]| filters.iter().map(|inner| Self::new(inner, data, canonical)).collect();
+    fn new(filter: &Filter, data: &PropertyData, canonical: &dyn Fn(&str) -> String, one_day: bool) -> Self {
+        let all = |filters: &[Filter]| filters.iter().map(|inner| Self::new(inner, data, canonical, one_day)).collect();
         match filter {
             Filter::And(filters) => Self::And(all(filters)),
             Filter::Or(filters) => Self::Or(all(filters)),
-            Filter::Not(inner) => Self::Not(Box::new(Self::new(inner, data, canonical))),
-            Filter::Leaf { field, test } => match Key::new(data, &canonical(field)) {
+            Filter::Not(inner) => Self::Not(Box::new(Self::new(inner, data, canonical, one_day))),
+            Filter::Leaf { field, test } => match Key::new(data, &canonical(field), one_day) {
                 Key::Column(column) => {
                     let truth = column.values.iter().map(|value| test.matches_text(value)).collect();
                     Self::Coded(column, truth)
@@ -173,7 +176,7 @@ pub(crate) struct Matcher(Compiled);
 
 impl Matcher {
     pub(crate) fn new(filter: &Filter, data: &PropertyData, canonical: &dyn Fn(&str) -> String) -> Self {
-        Self(Compiled::new(filter, data, canonical))
+        Self(Compiled::new(filter, data, canonical, false))
     }
 
     /// Whether the event at this place of the property's log passes.
@@ -376,8 +379,8 @@ fn shares(attributed: bool, last_click: bool, event: &Event, session: &Session) 
 /// Runs a query.
 pub(crate) fn group(query: &Query<'_>, canonical: &dyn Fn(&str) -> String) -> Grouped {
     let data = query.data;
-    let keys: Vec<Key> = query.dimensions.iter().map(|d| Key::new(data, d.api_name)).collect();
-    let filter = query.filter.map(|filter| Compiled::new(filter, data, canonical));
+    let keys: Vec<Key> = query.dimensions.iter().map(|d| Key::new(data, d.api_name, query.one_day)).collect();
+    let filter = query.filter.map(|filter| Compiled::new(filter, data, canonical, query.one_day));
     let filtered_on: Vec<String> =
         query.filter.map(|f| f.fields().into_iter().map(canonical).collect()).unwrap_or_default();
     let attributed = query.dimensions.iter().any(|d| is_attributed(d.api_name))

@@ -221,6 +221,7 @@ pub(crate) fn run_over(
         filter: request.dimension_filter.as_ref(),
         per_euro: per_euro(currency)?,
         now_micros,
+        one_day: longest_days <= 1,
         last_click: request
             .conversion
             .as_ref()
@@ -252,7 +253,7 @@ pub(crate) fn run_over(
         fields.insert("rowCount".into(), json!(order.len()));
     }
     let mut metadata = json!({"currencyCode": currency, "timeZone": property.zone_name});
-    add_notices(&mut metadata, property, &selected, windows, thresholded);
+    add_notices(&mut metadata, property, &selected, windows, longest_days, thresholded);
     fields.insert("metadata".into(), metadata);
     Ok(Report { fields, tokens, thresholded: uses_demographics(request) })
 }
@@ -303,15 +304,16 @@ fn add_notices(
     property: &Property,
     selected: &Selected<'_>,
     windows: &[Window],
+    longest_days: i32,
     thresholded: bool,
 ) {
-    if selected.dimensions.iter().any(|d| property.data.rolls_up(d.api_name)) {
+    if longest_days > 1 && selected.dimensions.iter().any(|d| property.data.rolls_up(d.api_name)) {
         metadata["dataLossFromOtherRow"] = json!(true);
     }
     if thresholded {
         metadata["subjectToThresholding"] = json!(true);
     }
-    if property.kind == Kind::Sampled {
+    if longest_days > 1 && property.kind == Kind::Sampled {
         metadata["samplingMetadatas"] = sampling(windows);
     }
     let restrictions: Vec<Value> = restricted_metrics(property, selected)

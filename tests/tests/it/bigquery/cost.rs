@@ -106,9 +106,16 @@ fn what_costs_elsewhere_is_refused() {
     let google = Google::start();
     let mut bq = Bq::start(&google);
     let meta = json!({"cost_limit_usd": 5});
-    let message = bq.query_with("SELECT * FROM EXTERNAL_QUERY('p.eu.c', 'DELETE FROM x')", &meta);
-    let (code, message) = message.error().expect("refused");
-    assert!(matches!(code, -32010 | -32017), "{message}");
+    for (sql, part) in [
+        ("SELECT * FROM EXTERNAL_QUERY('p.eu.c', 'DELETE FROM x')", "EXTERNAL_QUERY"),
+        ("SELECT AI.GENERATE('hi')", "AI.GENERATE"),
+        ("SELECT `AI.GENERATE`('hi')", "AI.GENERATE"),
+        ("SELECT * FROM ML.GENERATE_TEXT(MODEL d.m, TABLE d.t)", "ML.GENERATE_TEXT"),
+        ("SELECT warehouse.classify(city) FROM order_lines", "PYTHON"),
+    ] {
+        let message = bq.query_with(sql, &meta).refused(-32010);
+        assert!(message.contains(part) && message.contains("no limit would hold"), "{message}");
+    }
     assert!(google.jobs().is_empty());
     bq.end_well();
 }

@@ -81,7 +81,7 @@ fn errors_of_sql_help() {
     let mut bq = Bq::start(&google);
     let answer = bq.query("SELECT\n  citty\nFROM order_lines");
     let message = answer.refused(-32017);
-    assert!(message.contains("line 2, column 3") && message.contains("\n  citty\n  ^"), "{message}");
+    assert!(message.contains("(line 2, column 3)") && message.contains("\n  citty\n  ^"), "{message}");
     assert!(message.contains("city"), "{message}");
     assert_eq!(
         (&answer.acp()["error"]["data"]["line"], &answer.acp()["error"]["data"]["column"]),
@@ -105,6 +105,13 @@ fn the_location_is_found_and_healed_once() {
     let sql = format!("SELECT COUNT(*) AS n FROM `{ANALYTICS}.events_20261101`");
     let answer = bq.query(&sql).ok();
     assert_eq!(answer.info()["source"]["location"], "EU");
+    // Data in two places.
+    let sql = format!("SELECT COUNT(*) AS n FROM order_lines CROSS JOIN `{ANALYTICS}.events_20261101`");
+    let message = bq.query(&sql).refused(-32017);
+    assert!(
+        message.contains("EU") && message.contains("US") && message.contains("one location at a time"),
+        "{message}"
+    );
     // A person set the wrong one.
     let meta = json!({"cost_limit_usd": PLENTY, "config": {"location": "asia-east1"}});
     let answer = bq.query_with("SELECT city FROM order_lines LIMIT 1", &meta).ok();
@@ -187,7 +194,7 @@ fn validation_has_the_fields_of_the_specification() {
     assert!(google.jobs().is_empty());
     // What is not valid is an answer, with the reason.
     let wrong = bq.call("validate_query", &json!({"query": "SELECT nope FROM order_lines"}), &spend()).ok().model();
-    assert!(wrong["valid"] == false && wrong["error"].as_str().is_some_and(|text| text.contains("nope")), "{wrong}");
+    assert!(wrong["valid"] == false && wrong["problem"].as_str().is_some_and(|text| text.contains("nope")), "{wrong}");
     let write = bq.call("validate_query", &json!({"query": "DROP TABLE t"}), &spend()).ok().model();
     assert!(write["valid"] == false && write["read_only"] == false, "{write}");
     bq.end_well();

@@ -35,7 +35,59 @@ const ARGUMENTS: &[(&str, i64, &str)] = &[
     (r#"{"metrics": ["sessions"], "limit": 0}"#, -32017, "limit"),
     (r#"{"metrics": ["sessions"], "limit": -1}"#, -32017, "limit"),
     (r#"{"metrics": ["sessions"], "limit": 99999999999999999999999}"#, -32017, "limit"),
-    (r#"{"metrics": ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]}"#, -32017, "at most 10"),
+    (
+        r#"{"metrics": ["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17","18","19","20","21","22","23","24","25","26","27","28","29","30","31","32","33","34","35","36","37","38","39","40","41"]}"#,
+        -32017,
+        "at most 40",
+    ),
+    // Periods to compare with.
+    (r#"{"metrics": ["sessions"], "compare_ranges": [{}]}"#, -32017, "start_date"),
+    (r#"{"metrics": ["sessions"], "compare_ranges": [{"start_date": "2026-09-01"}]}"#, -32017, "end_date"),
+    (
+        r#"{"metrics": ["sessions"], "compare_ranges": [{"start_date": "soon", "end_date": "today"}]}"#,
+        -32017,
+        "compare_ranges, entry 1: start_date",
+    ),
+    (
+        r#"{"metrics": ["sessions"], "compare_ranges": [{"start_date": "2026-09-05", "end_date": "2026-09-01"}]}"#,
+        -32017,
+        "after end_date",
+    ),
+    (
+        r#"{"metrics": ["sessions"], "compare_ranges": [{"start_date": "2026-09-01", "end_date": "2026-09-05", "name": "current"}]}"#,
+        -32017,
+        "Two ranges are called current",
+    ),
+    (
+        r#"{"metrics": ["sessions"], "compare_ranges": [{"start_date": "2026-09-01", "end_date": "2026-09-05", "name": "a\nb"}]}"#,
+        -32017,
+        "letters",
+    ),
+    (
+        r#"{"metrics": ["sessions"], "compare_ranges": [{"start_date": "1daysAgo", "end_date": "today"}, {"start_date": "1daysAgo", "end_date": "today"}, {"start_date": "1daysAgo", "end_date": "today"}, {"start_date": "1daysAgo", "end_date": "today"}]}"#,
+        -32017,
+        "at most 3",
+    ),
+    // Days put together, and days filled in.
+    (r#"{"metrics": ["sessions"], "split": "hour"}"#, -32017, "split"),
+    (
+        r#"{"metrics": ["eventCount", "totalUsers"], "dimensions": ["pagePath"], "split": "day"}"#,
+        -32017,
+        "totalUsers does not add up over days",
+    ),
+    (r#"{"metrics": ["eventCount"], "dimensions": ["nthDay"], "split": "day"}"#, -32017, "nthDay counts from"),
+    (
+        r#"{"metrics": ["eventCount"], "dimensions": ["pagePath"], "split": "day", "metric_filters": [{"field": "eventCount", "match_type": "GREATER_THAN", "value": 5}]}"#,
+        -32017,
+        "would see the days",
+    ),
+    (
+        r#"{"metrics": ["eventCount"], "dimensions": ["country"], "split": "day", "start_date": "2024-01-01", "end_date": "2026-01-01"}"#,
+        -32017,
+        "at most 400",
+    ),
+    (r#"{"metrics": ["sessions"], "fill_days": true}"#, -32017, "dimensions: [\"date\"]"),
+    (r#"{"metrics": ["sessions"], "dimensions": ["date"], "fill_days": true, "limit": 5}"#, -32017, "fill_days"),
     (
         r#"{"metrics": ["sessions"], "dimensions": ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]}"#,
         -32017,
@@ -488,7 +540,7 @@ fn a_property_out_of_sight_is_named_with_who_may_not_see_it() {
             .all(|block| block["error"].as_str().is_some_and(|why| why.contains("403"))),
         "{model}"
     );
-    assert!(answer.info()["warnings"].to_string().contains("12 of 12"), "{}", answer.info());
+    assert!(answer.info()["warnings"].to_string().contains("15 of 15"), "{}", answer.info());
     // The same property is there for those who may see it: nothing was cached across.
     ga4.report(&json!({"resource_id": hidden, "metrics": ["sessions"]})).ok();
 }

@@ -2,12 +2,17 @@
 
 mod bad_input;
 mod bench;
+mod blocks;
 mod clusters;
 mod concurrency;
 mod faults;
 mod funnel;
+mod honesty;
 mod models;
 mod published;
+mod quota;
 mod realtime;
+mod refusals;
 mod report;
 mod tools;
+mod wide;

@@ -144,6 +144,8 @@ fn a_used_up_quota_of_reports_does_not_stop_it() {
     let custom = json!({"dimensions": ["customUser:tier"]});
     realtime(&mut ga4, &custom).refused(-32018);
     google.sandbox().set_remaining_tokens(google_sandbox::FULL_EMAIL, google.id("main"), 9);
-    realtime(&mut ga4, &custom).ok();
+    // Two refusals are remembered, for whom they were.
+    let meta = json!({"credentials": google.another("full", 1)});
+    ga4.call("run_realtime_report", &custom, &meta).ok();
     ga4.end_well();
 }

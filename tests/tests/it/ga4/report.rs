@@ -31,7 +31,7 @@ fn default_dates_are_whole_days_of_the_propertys_own_calendar() {
             continue;
         }
         let answer =
-            ga4.report(&json!({"resource_id": property["id"], "metrics": ["sessions"], "dimensions": ["date"]})).ok();
+            ga4.report(&json!({"resource_id": property["id"], "metrics": ["sessions"], "dimensions": ["date"], "split": "never"})).ok();
         let (start, end) = (day_of(property, 28), day_of(property, 1));
         assert_eq!(answer.info()["arguments"]["start_date"], start, "{property}");
         assert_eq!(answer.info()["arguments"]["end_date"], end, "{property}");
@@ -682,7 +682,8 @@ fn each_peculiarity_of_a_property_is_one_warning() {
         ("sampled", json!(["sessions"]), json!(["deviceCategory"]), "41.3 %"),
         ("high_cardinality", json!(["screenPageViews"]), json!(["pagePath"]), "(other)"),
     ] {
-        let arguments = json!({"resource_id": google.id(kind), "metrics": metrics, "dimensions": dimensions});
+        let arguments =
+            json!({"resource_id": google.id(kind), "metrics": metrics, "dimensions": dimensions, "split": "never"});
         let answer = ga4.report(&arguments).ok();
         let warnings = answer.warnings();
         assert!(warnings.len() == 1 && warnings[0].contains(needle), "{arguments}: {warnings:?}");
@@ -700,7 +701,7 @@ fn each_peculiarity_of_a_property_is_one_warning() {
         assert_eq!(ga4.report(&arguments).ok().warnings(), Vec::<String>::new(), "{arguments}");
     }
     // "(other)" stays a value of its own.
-    let arguments = json!({"resource_id": google.id("high_cardinality"), "metrics": ["screenPageViews"], "dimensions": ["pagePath"]});
+    let arguments = json!({"resource_id": google.id("high_cardinality"), "metrics": ["screenPageViews"], "dimensions": ["pagePath"], "split": "never"});
     let answer = ga4.report(&arguments).ok();
     assert!(answer.column("pagePath").contains(&json!("(other)")));
     assert_eq!(
@@ -799,7 +800,7 @@ fn more_properties_than_fit_on_a_page_can_be_searched() {
     assert!(listed["resources"].as_array().expect("resources").iter().all(|one| one["recent"] != true));
 }
 
-const BLOCKS: [&str; 12] = [
+const BLOCKS: [&str; 15] = [
     "property_settings",
     "key_events",
     "custom_dimensions",
@@ -812,6 +813,9 @@ const BLOCKS: [&str; 12] = [
     "top_events",
     "top_landing_pages",
     "content_groups",
+    "data_health",
+    "annotations",
+    "links",
 ];
 
 fn blocks(model: &Value) -> Vec<&str> {
@@ -938,7 +942,7 @@ fn autocontext_comes_with_the_first_call_of_a_session() {
         .filter_map(|one| one["id"].as_str())
         .collect();
     assert_eq!(failed, ["key_events", "channel_groups"], "{model}");
-    assert!(answer.info()["warnings"].to_string().contains("2 of 12"), "{}", answer.info());
+    assert!(answer.info()["warnings"].to_string().contains("2 of 15"), "{}", answer.info());
     // A block with a part that failed came, and is not kept.
     assert!(block(&model, "property_settings")["attribution"]["error"].is_string(), "{model}");
     google.calm();

@@ -67,11 +67,13 @@ fn failures_of_google_are_typed_for_every_tool() {
         ),
         (json!({"status": {"code": 200, "body": {"rows": [], "rowCount": 0}}}), -32018, ""),
     ];
-    for (action, code, words) in faults {
+    for (number, (action, code, words)) in faults.into_iter().enumerate() {
+        // What Google refuses is remembered for whom it refused.
+        let meta = json!({"credentials": google.another("full", number)});
         for (tool, arguments, path) in extractions() {
             google.calm();
             google.fault(&json!({"path": path, "times": 99, "action": action}));
-            let answer = ga4.call(tool, &arguments, &json!({}));
+            let answer = ga4.call(tool, &arguments, &meta);
             let message = answer.refused(code);
             assert!(message.contains(words), "{tool} {action}: {message}");
             assert!(answer.data().is_null(), "{tool} {action}: {}", answer.text);
