@@ -9,13 +9,12 @@ the sandbox keeps of it, for google_contract.py, has every kind of request.
 """
 
 import json
-import os
 import socket
-import subprocess
 import sys
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from google.analytics.admin_v1beta import AnalyticsAdminServiceClient
@@ -24,66 +23,8 @@ from google.analytics.data_v1beta.types import MetricType, RunRealtimeReportRequ
 from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build
 
-
-class Connector:
-    """One of our connectors over stdio, as a host starts it."""
-
-    def __init__(self, program, url, credentials):
-        variables = {"ACP_GOOGLE_SANDBOX": url, "ACP_TMP_DIR": os.environ["ACP_TMP_DIR"]}
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, text=True)
-        self.meta = {"acp": {"credentials": credentials}}
-        self.sent = 0
-        acp = {"version": "1.0", "stores_system_data": True}
-        self.request("initialize", {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"experimental": {"acp": acp}},
-            "clientInfo": {"name": "interop", "version": "1"},
-        })
-        self.send({"method": "notifications/initialized"})
-
-    def send(self, message):
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
-        self.process.stdin.flush()
-
-    def request(self, method, params):
-        self.sent += 1
-        self.send({"id": self.sent, "method": method, "params": params})
-        for line in self.process.stdout:
-            message = json.loads(line)
-            if message.get("id") == self.sent:
-                return message["result"]
-        raise SystemExit(f"the connector ended before it answered {method}")
-
-    def call(self, tool, **arguments):
-        """What the model reads, and the table with all rows."""
-        result = self.request("tools/call", {"name": tool, "arguments": arguments, "_meta": self.meta})
-        text = result["content"][0]["text"]
-        if result.get("isError"):
-            raise SystemExit(f"{tool} {arguments}: {text}")
-        data = result["_meta"]["acp"].get("system_data") or {}
-        rows = data.get("table")
-        if "table_uri" in data:
-            rows = json.loads(Path(unquote(urlsplit(data["table_uri"]).path)).read_text())
-        return json.loads(text), rows
-
-    def blocks(self, resource):
-        """Asks for every block there is."""
-        tools = self.request("tools/list", {})["tools"]
-        schema = next(tool for tool in tools if tool["name"] == "autocontext")["inputSchema"]
-        names = schema["properties"]["request_data"]["items"]["enum"]
-        blocks, _ = self.call("autocontext", resource_id=resource, request_data=names)
-        return {block["id"]: block["data"] for block in blocks}
-
-
-def equal(what, ours, theirs):
-    """That two tables, by key, or two values are equal to the last digit."""
-    if isinstance(theirs, dict):
-        for key in [*theirs, *ours]:
-            if key not in ours or key not in theirs or ours[key] != theirs[key]:
-                raise SystemExit(f"{what}: {key}: ours {ours.get(key)}, Google's client {theirs.get(key)}")
-    elif ours != theirs:
-        raise SystemExit(f"{what}: ours {ours}, Google's client {theirs}")
-
+from connector import Connector, equal
+from google_warehouse import warehouse
 
 def search_console(google, facts, gsc):
     """searchconsole v1, by the discovery document that the client brings."""
@@ -330,8 +271,9 @@ def analytics(google, facts, ga4):
     yield f"settings, key events and custom dimensions are Google's; {len(blocks)} blocks were asked for"
 
 
-# Which connector an API has, and what is compared.
-APIS = {"gsc": search_console, "ga4": analytics}
+# Which connector an API has, what is compared, and what a person has set for the connector.
+SETTINGS = {"config": {"allow_preview": True, "access_mode": "readAndOnlyAdd"}, "cost_limit_usd": 1, "fractions": Decimal}
+APIS = {"gsc": (search_console, {}), "ga4": (analytics, {}), "bigquery": (warehouse, SETTINGS)}
 
 
 def main():
@@ -346,8 +288,8 @@ def main():
     with urlopen(f"{url}/__sandbox/facts") as answer:
         facts = json.load(answer)
     urlopen(Request(f"{url}/__sandbox/exchanges", method="POST")).close()
-    for program, compare in APIS.items():
-        for shown in compare(google, facts, Connector(Path(programs) / program, url, login)):
+    for program, (compare, settings) in APIS.items():
+        for shown in compare(google, facts, Connector(Path(programs) / program, url, login, **settings)):
             print(f"{program}: {shown}", flush=True)
 
 

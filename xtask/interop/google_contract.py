@@ -23,7 +23,7 @@ from google.protobuf import json_format
 
 DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
 # Every one of these must have been used. Methods are told apart by their paths.
-APIS = ["searchconsole.v1", "analyticsdata.v1beta", "analyticsadmin.v1beta", "analyticsadmin.v1alpha"]
+APIS = ["searchconsole.v1", "analyticsdata.v1beta", "analyticsadmin.v1beta", "analyticsadmin.v1alpha", "bigquery.v2"]
 
 # Bodies in requests: fields without which Google answers 400. The documents name none.
 REQUIRED = {
@@ -36,6 +36,17 @@ REQUIRED = {
 LOWER_CASE_TOO = "searchconsole.v1"
 # The documentation writes these fields with underscores, and the service has been seen to send both.
 SNAKE_CASE_TOO = {"Metadata"}
+
+# Google's client for BigQuery sends the value of a parameter as a number where it is one, and the sandbox's jobs repeat what
+# they were asked. So that much is allowed in answers, see QueryParameterValue in `schema_of`; requests of ours have texts.
+
+# A method that takes a file has a second address. Documents have it for whole uploads; Google's clients send one in parts to
+# the same address, first the request without the file, and then the file as PUT to the address that the answer names, with a
+# parameter that no document has.
+UPLOAD = "/upload"
+OF_UPLOAD = {"upload_id": {"type": "string", "location": "query"}}
+# What is no JSON.
+FILE = object()
 
 
 def lower_cases(name):
@@ -69,6 +80,8 @@ def schema_of(described, api, request, name=None):
         fields = {field: schema_of(inner, api, request) for field, inner in described.get("properties", {}).items()}
         if name in SNAKE_CASE_TOO and not request:
             fields |= {snake_case(field): inner for field, inner in fields.items()}
+        if name == "QueryParameterValue" and not request:
+            fields["value"] = {"type": ["string", "number"]}
         more = described.get("additionalProperties")
         schema |= {"properties": fields, "additionalProperties": schema_of(more, api, request) if more else False}
         if request and name in REQUIRED:
@@ -83,6 +96,7 @@ class Api:
         self.name = name
         document = json.loads((DOCUMENTS / f"{name}.json").read_text())
         self.everywhere = document["parameters"]
+        self.base = "/" + document["servicePath"]
         self.methods = list(self.methods_of(document))
         self.bodies = {
             request: {key: schema_of(value, name, request, key) for key, value in document["schemas"].items()}
@@ -96,19 +110,26 @@ class Api:
         for inner in resource.get("resources", {}).values():
             yield from Api.methods_of(inner)
 
-    def method_of(self, method, path):
+    def method_of(self, method, path, query):
         """The method of a request, and the values of its path."""
         for described in self.methods:
             # flatPath names each part; older methods only have a path.
             template = described.get("flatPath", described["path"])
-            pattern = "/" + re.sub(r"\\\{\+?(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(template))
-            found = re.fullmatch(pattern, path)
-            if found and described["httpMethod"] == method:
-                return described, found.groupdict()
+            pattern = re.sub(r"\\\{\+?(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.base + template))
+            takes_file = "mediaUpload" in described and path.startswith(UPLOAD)
+            found = re.fullmatch(pattern, path.removeprefix(UPLOAD) if takes_file else path)
+            if found and method == described["httpMethod"]:
+                # The answer comes when the file is there.
+                later = takes_file and "uploadType=resumable" in query
+                return described | {"response": None} if later else described, found.groupdict()
+            if found and takes_file and method == "PUT":
+                return described | {"request": FILE, "parameters": described["parameters"] | OF_UPLOAD}, found.groupdict()
         return None, {}
 
     def check_body(self, described, request, body, problem):
         """`described` is the method's `request` or `response`."""
+        if described is FILE:
+            return
         if described is None or body is None:
             if (described is None) != (body is None):
                 problem("a body that should not be there" if described is None else "no body")
@@ -158,7 +179,7 @@ class AlphaData:
         ("GET", "metadata"): (None, data_v1alpha.Metadata),
     }
 
-    def method_of(self, method, path):
+    def method_of(self, method, path, query):
         found = re.fullmatch(r"/v1alpha/properties/(?P<property>[^/:]+)[:/](?P<name>\w+)", path)
         messages = self.METHODS.get((method, found["name"])) if found else None
         if not messages:
@@ -192,7 +213,7 @@ def main():
     for exchange in exchanges:
         method, path = exchange["method"], exchange["path"]
         for api in apis:
-            described, parts = api.method_of(method, path)
+            described, parts = api.method_of(method, path, exchange["query"])
             if described:
                 break
         else:

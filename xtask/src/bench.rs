@@ -1,12 +1,14 @@
 //! `cargo xtask bench`: speed and memory of large extractions, as ratios against small programs in the same run.
 //!
 //! For a GA4 report, one program does what people write: it downloads each page and parses it into `serde_json::Value`. The other is the
-//! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. For Search Console, days are
-//! asked for one after another. Numbers depend on the machine, so nothing here is a test.
+//! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. For a query in BigQuery the same
+//! two, and Google's own client for Python. For Search Console, days are asked for one after another. Numbers depend on the
+//! machine, so nothing here is a test.
 
 mod ahead;
 mod client;
 mod process;
+mod query;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +33,10 @@ const ROWS_PER_DAY: u64 = 25_000;
 const ROWS: u64 = 1_000_000;
 /// Reports whose memory is measured.
 const SIZES: [u64; 4] = [10_000, 100_000, 1_000_000, 2_000_000];
+/// The file of the connector's last table.
+const TABLE: &str = "table.json";
+/// More than any query of the bench costs.
+const COST_LIMIT_USD: f64 = 1.0;
 /// How often a start is measured.
 const STARTS: usize = 20;
 
@@ -39,7 +45,7 @@ const STARTS: usize = 20;
 pub(crate) struct Arguments {
     /// Only these connectors.
     parts: Vec<Part>,
-    /// Rows of the report that is compared.
+    /// Rows of the report of Analytics that is compared.
     #[arg(long, default_value_t = ROWS)]
     rows: u64,
 }
@@ -51,6 +57,8 @@ enum Part {
     Ga4,
     /// Searches of Search Console.
     Gsc,
+    /// Queries of BigQuery.
+    Bigquery,
 }
 
 /// What is measured of one extraction.
@@ -73,6 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             verdicts.extend(match part {
                 Part::Ga4 => measure(&release, arguments.rows).await?,
                 Part::Gsc => search::measure(&release).await?,
+                Part::Bigquery => query::measure(&release).await?,
             });
         }
         Result::Ok(verdicts)
@@ -93,7 +102,8 @@ pub(crate) fn run_client(program: &Program) -> Result<()> {
 /// Everything that is compared is built alike.
 fn build() -> Result<PathBuf> {
     let status = workspace::cargo()
-        .args(["build", "--release", "--quiet", "-p", "ga4", "-p", "gsc", "-p", "xtask", "-p", "google-sandbox"])
+        .args(["build", "--release", "--quiet"])
+        .args(["ga4", "gsc", "bigquery", "xtask", "google-sandbox"].iter().flat_map(|package| ["-p", package]))
         .status()?;
     if !status.success() {
         return Err("the release build failed".into());
@@ -105,29 +115,19 @@ async fn measure(release: &Path, rows: u64) -> Result<Vec<Verdict>> {
     let folder = tempfile::tempdir()?;
     let sandbox = process::Sandbox::start(release, folder.path(), Duration::ZERO)?;
     let bulk = sandbox.facts().await?["analytics"]["bulk"].clone();
-    println!("GA4 report of {} rows, pages of 250,000, plain HTTP on this machine\n", thousands(rows));
+    println!("GA4 report of {} rows, pages of 250,000, plain HTTP on this machine", thousands(rows));
 
     let ours = extraction(release, &sandbox, &bulk, rows, folder.path()).await?;
-    let value = small_program(release, "value", &sandbox, &bulk, rows, folder.path()).await?;
-    let floor = small_program(release, "floor", &sandbox, &bulk, rows, folder.path()).await?;
-    println!("{:<34} {:>9} {:>9} {:>11}", "", "CPU s", "wall s", "peak MiB");
-    for (name, measured) in [
+    let value = report_program(release, "value", &sandbox, &bulk, rows, folder.path()).await?;
+    let floor = report_program(release, "floor", &sandbox, &bulk, rows, folder.path()).await?;
+    println!();
+    print(&[
         ("connector, typed file", &ours),
         ("download and parse into Value", &value),
         ("download and copy cells (floor)", &floor),
-    ] {
-        let (cpu, wall) = (measured.usage.cpu.as_secs_f64(), measured.wall.as_secs_f64());
-        println!("{name:<34} {cpu:>9.2} {wall:>9.2} {:>11.1}", mib(measured.usage.peak));
-    }
-    let ratio = |one: &Measured, two: &Measured| one.usage.cpu.as_secs_f64() / two.usage.cpu.as_secs_f64();
-    let mut verdicts = vec![verdict("processor time against Value", ratio(&ours, &value), "at most", 0.5)];
-    println!(
-        "\nprocessor time: {:.2} of Value, {:.2} of the floor; wall time: {:.2} of Value, {:.2} of the floor\n",
-        ratio(&ours, &value),
-        ratio(&ours, &floor),
-        ours.wall.as_secs_f64() / value.wall.as_secs_f64(),
-        ours.wall.as_secs_f64() / floor.wall.as_secs_f64()
-    );
+    ]);
+    let mut verdicts = vec![verdict("ga4: processor time against Value", ours.cpu() / value.cpu(), "at most", 0.5)];
+    println!("\n{}\n", ratios(&ours, &[("Value", &value), ("the floor", &floor)]));
 
     println!("peak memory of the connector");
     let mut peaks = Vec::new();
@@ -141,11 +141,40 @@ async fn measure(release: &Path, rows: u64) -> Result<Vec<Verdict>> {
         );
         peaks.push(mib(measured.usage.peak));
     }
-    verdicts.push(verdict("peak memory at 1,000,000 rows, MiB", peaks[2], "under", 96.0));
-    verdicts.push(verdict("peak memory at 2,000,000 rows against 1,000,000", peaks[3] / peaks[2], "at most", 1.05));
+    verdicts.push(verdict("ga4: peak memory at 1,000,000 rows, MiB", peaks[2], "under", 96.0));
+    verdicts.push(verdict(
+        "ga4: peak memory at 2,000,000 rows against 1,000,000",
+        peaks[3] / peaks[2],
+        "at most",
+        1.05,
+    ));
     verdicts.push(ahead::measure(release).await?);
     verdicts.extend(start(release, &sandbox, "ga4").await?);
     Ok(verdicts)
+}
+
+impl Measured {
+    fn cpu(&self) -> f64 {
+        self.usage.cpu.as_secs_f64()
+    }
+}
+
+/// A table of what programs took.
+fn print(programs: &[(&str, &Measured)]) {
+    println!("{:<34} {:>9} {:>9} {:>11}", "", "CPU s", "wall s", "peak MiB");
+    for (name, measured) in programs {
+        let wall = measured.wall.as_secs_f64();
+        println!("{name:<34} {:>9.2} {wall:>9.2} {:>11.1}", measured.cpu(), mib(measured.usage.peak));
+    }
+}
+
+/// One program against others.
+fn ratios(ours: &Measured, others: &[(&str, &Measured)]) -> String {
+    let against = |of: fn(&Measured) -> f64| {
+        let of = others.iter().map(|(name, other)| format!("{:.2} of {name}", of(ours) / of(other)));
+        of.collect::<Vec<_>>().join(", ")
+    };
+    format!("processor time: {}; wall time: {}", against(Measured::cpu), against(|one| one.wall.as_secs_f64()))
 }
 
 fn mib(bytes: u64) -> f64 {
@@ -176,13 +205,16 @@ async fn extraction(
         arguments["limit"] = json!(rows);
     }
     let (measured, came) = call(release, sandbox, ("ga4", "run_report"), arguments, folder).await?;
-    match came? {
-        came if came == rows => Ok(measured),
-        came => Err(format!("{came} rows came, {rows} were asked for").into()),
-    }
+    all_of(rows, came?).map(|()| measured)
 }
 
-/// One call of a fresh connector, as a host makes it: what it took, and how many rows came, or the text of its error.
+/// That as many rows came as there are.
+fn all_of(rows: u64, came: u64) -> Result<()> {
+    if came == rows { Ok(()) } else { Err(format!("{came} rows came, {rows} were asked for").into()) }
+}
+
+/// One call of a fresh connector, as a host makes it: what it took, and how many rows came, or the text of its error. The
+/// table is in the folder afterwards.
 async fn call(
     release: &Path,
     sandbox: &process::Sandbox,
@@ -194,7 +226,11 @@ async fn call(
     server.client().initialize().await?;
     let credentials = serde_json::from_slice(&std::fs::read(&sandbox.credentials)?)?;
     let meta = CallMeta {
-        session: ConfigureParams { credentials: Some(Some(credentials)), ..ConfigureParams::default() },
+        session: ConfigureParams {
+            credentials: Some(Some(credentials)),
+            cost_limit_usd: Some(COST_LIMIT_USD),
+            ..ConfigureParams::default()
+        },
         ..CallMeta::default()
     };
     let arguments = arguments.as_object().cloned().unwrap_or_default();
@@ -207,7 +243,8 @@ async fn call(
         None => Err(answer.model_text),
         Some(data) => {
             if let Some(uri) = &data.table_uri {
-                std::fs::remove_file(acp_host::table::file_path(uri)?)?;
+                // In place of the one before, so that they don't fill the disk.
+                std::fs::rename(acp_host::table::file_path(uri)?, folder.join(TABLE))?;
             }
             Ok(data.row_count)
         }
@@ -220,7 +257,8 @@ fn connector(release: &Path, sandbox: &process::Sandbox, program: &str, folder: 
     Ok(launch.tmp_dir(folder).variable("ACP_GOOGLE_SANDBOX", &sandbox.url).spawn(ClientOptions::default())?)
 }
 
-async fn small_program(
+/// The small program for a report.
+async fn report_program(
     release: &Path,
     name: &str,
     sandbox: &process::Sandbox,
@@ -235,23 +273,31 @@ async fn small_program(
     let dimensions = request["dimensions"].as_array().into_iter().flatten();
     order.extend(dimensions.map(|field| json!({"dimension": {"dimensionName": field["name"]}})));
     request["orderBys"] = order.into();
-    let out = folder.join("cells.txt");
+    let property = bulk["property"].as_str().unwrap_or_default();
+    small_program(release, name, sandbox, (property, &request, rows), &folder.join("cells.txt")).await
+}
+
+/// One of the small programs: what it asks of which resource, how many rows that are, and where it writes them.
+async fn small_program(
+    release: &Path,
+    name: &str,
+    sandbox: &process::Sandbox,
+    (resource, request, rows): (&str, &Value, u64),
+    out: &Path,
+) -> Result<Measured> {
+    let mut program = tokio::process::Command::new(release.join("xtask"));
+    program.args(["bench-client", name, "--url", &sandbox.url, "--rows", &rows.to_string(), "--resource", resource]);
+    program.arg("--request").arg(request.to_string()).arg("--credentials").arg(&sandbox.oauth).arg("--out").arg(out);
+    measured(&mut program).await.map_err(workspace::about(name))
+}
+
+/// Runs a program that prints what it used.
+async fn measured(program: &mut tokio::process::Command) -> Result<Measured> {
     let begun = Instant::now();
-    let output = tokio::process::Command::new(release.join("xtask"))
-        .args(["bench-client", name, "--url", &sandbox.url, "--rows", &rows.to_string()])
-        .arg("--property")
-        .arg(bulk["property"].as_str().unwrap_or_default())
-        .arg("--request")
-        .arg(request.to_string())
-        .arg("--credentials")
-        .arg(&sandbox.oauth)
-        .arg("--out")
-        .arg(&out)
-        .output()
-        .await?;
+    let output = program.output().await?;
     let wall = begun.elapsed();
     if !output.status.success() {
-        return Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        return Err(String::from_utf8_lossy(&output.stderr).into());
     }
     Ok(Measured { wall, usage: serde_json::from_slice(&output.stdout)? })
 }

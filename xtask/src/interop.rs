@@ -28,6 +28,8 @@ use crate::served::Served;
 use crate::workspace::{self, about};
 use tools::Tools;
 
+pub(crate) use tools::source;
+
 /// How long a program may take, which may have to build; a hang is a failure.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Lines of the output of a program that failed that are shown.
@@ -87,6 +89,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// The interpreter that has Google's client for BigQuery, if this task has installed it.
+pub(crate) fn google_clients_python() -> Result<Option<PathBuf>> {
+    let folder = Tools::pinned()?.installed("google-cloud-bigquery")?;
+    Ok(folder.map(|folder| tools::python(&folder)))
 }
 
 /// One thing that is proved. `work` returns what it has shown.

@@ -39,7 +39,7 @@ enum Task {
     Demo(demo::Arguments),
     /// Run the official MCP conformance suite, the Inspector and hosts on the client libraries against our servers.
     Interop(interop::Arguments),
-    /// Measure speed and memory of a large report, as ratios against two small programs in the same run.
+    /// Measure speed and memory of large extractions, as ratios against small programs in the same run.
     Bench(bench::Arguments),
     /// One of the small programs of the bench, which starts it.
     #[command(hide = true)]

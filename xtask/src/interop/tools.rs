@@ -47,8 +47,7 @@ enum Registry {
 impl Tools {
     /// Reads what is pinned and installs the Node.js that runs what comes from npm.
     pub(super) async fn ready() -> Result<Self> {
-        let folder = workspace::metadata()?.target_directory.join("interop");
-        let tools = Self { folder, pinned: read_json("versions.json")?, used: RefCell::default() };
+        let tools = Self::pinned()?;
         let (pinned, _) = tools.install("node").await?;
         let version = super::succeed(tools.node().arg("--version")).await.map_err(about(
             "the package node has no program; npm must run its install script (see the npm setting ignore-scripts)",
@@ -57,6 +56,12 @@ impl Tools {
             true => Ok(tools),
             false => Err(format!("the package node brought {}, not {}", version.trim(), pinned.version).into()),
         }
+    }
+
+    /// What is pinned, without anything to run it.
+    pub(super) fn pinned() -> Result<Self> {
+        let folder = workspace::metadata()?.target_directory.join("interop");
+        Ok(Self { folder, pinned: read_json("versions.json")?, used: RefCell::default() })
     }
 
     /// Node.js, without arguments yet.
@@ -87,18 +92,14 @@ impl Tools {
 
     /// Installs a package, unless it is there, and returns its entry and its folder.
     pub(super) async fn install(&self, id: &str) -> Result<(Pinned, PathBuf)> {
-        let pinned = self.pinned.iter().find(|pinned| pinned.id == id).ok_or(format!("{id} is not pinned"))?;
+        let pinned = self.entry(id)?;
         if !self.used.borrow().contains(pinned) {
             self.used.borrow_mut().push(pinned.clone());
         }
         let what = format!("{} {}", pinned.package, pinned.version);
-        let (folder, receipt) = match &pinned.beside {
-            None => (self.folder.join(id), "installed.json".to_owned()),
-            Some(other) => (self.folder.join(other), format!("installed-{id}.json")),
-        };
-        let receipt = folder.join(receipt);
+        let (folder, receipt) = self.place(pinned);
         let entry = serde_json::to_string(pinned)?;
-        if std::fs::read_to_string(&receipt).is_ok_and(|installed| installed == entry) {
+        if self.is_installed(pinned)? {
             return Ok((pinned.clone(), folder));
         }
         println!("== install {what}");
@@ -113,10 +114,35 @@ impl Tools {
         std::fs::write(receipt, entry)?;
         Ok((pinned.clone(), folder))
     }
+
+    /// The folder of a package, if this version of it is there.
+    pub(super) fn installed(&self, id: &str) -> Result<Option<PathBuf>> {
+        let pinned = self.entry(id)?;
+        Ok(self.is_installed(pinned)?.then(|| self.place(pinned).0))
+    }
+
+    fn entry(&self, id: &str) -> Result<&Pinned> {
+        self.pinned.iter().find(|pinned| pinned.id == id).ok_or_else(|| format!("{id} is not pinned").into())
+    }
+
+    fn is_installed(&self, pinned: &Pinned) -> Result<bool> {
+        let entry = serde_json::to_string(pinned)?;
+        Ok(std::fs::read_to_string(self.place(pinned).1).is_ok_and(|installed| installed == entry))
+    }
+
+    /// The folder of a package, and the file that says that it is there.
+    fn place(&self, pinned: &Pinned) -> (PathBuf, PathBuf) {
+        let (folder, receipt) = match &pinned.beside {
+            None => (self.folder.join(&pinned.id), "installed.json".to_owned()),
+            Some(other) => (self.folder.join(other), format!("installed-{}.json", pinned.id)),
+        };
+        let receipt = folder.join(receipt);
+        (folder, receipt)
+    }
 }
 
 /// A file of `xtask/interop`.
-pub(super) fn source(name: &str) -> PathBuf {
+pub(crate) fn source(name: &str) -> PathBuf {
     workspace::root().join("xtask").join("interop").join(name)
 }
 
