@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use acp_protocol::autocontext::{BlockDescriptor, BlockResult, ResourceListResponse};
 use acp_protocol::error::{ErrorCode, ErrorPayload};
@@ -196,11 +197,17 @@ fn check_extraction(model: &str, info: &SystemInfo, data: Option<&SystemData>) -
     data.map_or(Ok(()), |data| check_data(data, &model))
 }
 
-/// A row as a model sees it: direction marks, controls and tags are U+FFFD.
-fn with_marks(row: &str) -> String {
-    let hidden = r"\\u00(?:0[0-8bcef]|1[0-9a-f])|[\u{7f}-\u{9f}\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{feff}\u{e0000}-\u{e0fff}]";
-    let hidden = regex::Regex::new(hidden).expect("a pattern");
-    hidden.replace_all(row, "\u{fffd}").into_owned()
+/// What stands for a direction mark, a control character or a tag in what a model reads.
+static HIDDEN: LazyLock<regex::Regex> = LazyLock::new(|| {
+    regex::Regex::new(
+        r"\\u00(?:0[0-8bcef]|1[0-9a-f])|[\u{7f}-\u{9f}\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{feff}\u{e0000}-\u{e0fff}]",
+    )
+    .expect("a pattern")
+});
+
+/// A text as a model sees it.
+fn with_marks(text: &str) -> String {
+    HIDDEN.replace_all(text, "\u{fffd}").into_owned()
 }
 
 fn check_data(data: &SystemData, model: &ExtractionModelResponse) -> Checked {
@@ -220,7 +227,9 @@ fn check_data(data: &SystemData, model: &ExtractionModelResponse) -> Checked {
     }
     // The model sees rows of the table, not others. What can't be seen has a mark in its place.
     let whole: BTreeSet<&str> = rows.iter().map(|row| row.get()).collect();
-    let marked = |row: &RawValue| rows.iter().any(|whole| with_marks(whole.get()) == row.get());
+    let marked = |row: &RawValue| {
+        row.get().contains('\u{fffd}') && rows.iter().any(|whole| with_marks(whole.get()) == row.get())
+    };
     ensure(model.rows.iter().all(|row| whole.contains(row.get()) || marked(row)), || {
         "G2 [S-8.2-08]: a row for the model is not in the table".to_owned()
     })
@@ -402,9 +411,15 @@ fn check_whole(whole: &Whole<'_>, shown: &ModelTable, cap: usize, row_limit: usi
     })?;
     let visible: BTreeSet<Vec<(String, String)>> =
         rows.iter().map(|row| seen(row, &fields, entry.model_view.as_ref())).collect::<Checked<_>>()?;
+    let with_marks = |cells: &Vec<(String, String)>| -> Vec<(String, String)> {
+        cells.iter().map(|(name, cell)| (with_marks(name), with_marks(cell))).collect()
+    };
+    let marked = |row: &Vec<(String, String)>| {
+        row.iter().any(|(_, cell)| cell.contains('\u{fffd}')) && visible.iter().any(|cells| with_marks(cells) == *row)
+    };
     for row in &shown.rows {
         let row_seen = cells(row)?;
-        ensure(visible.contains(&row_seen), || {
+        ensure(visible.contains(&row_seen) || marked(&row_seen), || {
             format!("G2 [S-8.2.1-15, S-8.2.1-16]: a row that no row of the table looks like: {}", row.get())
         })?;
     }
