@@ -201,7 +201,7 @@ def analytics(google, facts, ga4):
             totals = totals or [numbers(row) for row in page.totals]
             offset, count = offset + len(page.rows), min(page.row_count, limit or page.row_count)
         model, rows = ga4.call("run_report", resource_id=entry["id"], start_date=start, end_date=end,
-                               dimensions=request["dimensions"], metrics=request["metrics"], **arguments)
+                               dimensions=request["dimensions"], metrics=request["metrics"], split="never", **arguments)
         # Days are dates with hyphens in our table.
         plain = lambda name, cell: cell.replace("-", "") if name == "date" else cell
         key = lambda row: tuple(plain(name, row[name]) for name in request["dimensions"])

@@ -227,7 +227,9 @@ impl Property {
 
     /// All entries of a list below the property.
     pub(crate) async fn list<T: DeserializeOwned>(&self, version: &str, name: &str) -> Result<Vec<T>, Failure> {
-        list(&self.session, &self.admin_url(version, &format!("/{name}")), name).await
+        // The one list whose entries come under another name than the path has.
+        let field = if name == "bigQueryLinks" { "bigqueryLinks" } else { name };
+        list(&self.session, &self.admin_url(version, &format!("/{name}")), field).await
     }
 
     /// A small report, whole. Conversion reports are in `v1alpha`, all others in `v1beta`.

@@ -103,7 +103,7 @@ fn setting(property: &Property, what: &str, request: &ApiRequest) -> Result<Valu
             request,
         )?,
         "bigQueryLinks" => page(
-            what,
+            "bigqueryLinks",
             vec![json!({
                 "name": format!("{name}/bigQueryLinks/9300001"),
                 "project": "projects/123456789012",

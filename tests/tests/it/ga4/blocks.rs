@@ -92,7 +92,7 @@ fn all_blocks_fit_whatever_the_property_has() {
             ),
         ),
         ("/googleAdsLinks$", list("googleAdsLinks", &|n| json!({"customerId": long(n)}))),
-        ("/bigQueryLinks$", list("bigQueryLinks", &|n| json!({"project": long(n)}))),
+        ("/bigQueryLinks$", list("bigqueryLinks", &|n| json!({"project": long(n)}))),
     ] {
         google.fault(&json!({"path": path, "times": 99, "action": {"status": {"code": 200, "body": body}}}));
     }
