@@ -104,10 +104,10 @@ impl<'a> Query<'a> {
                 Err(failure) => return Err(failure.into_acp(&client.context(&self.default))),
             };
         }
-        let mut answer = self.try_dry_run(client, location.as_deref()).await;
+        let mut answer = self.try_dry_run(client, location.as_deref(), false).await;
         // The data may be elsewhere than its dataset's neighbour: BigQuery says so, and is asked there, once.
         if let Some(actual) = elsewhere(client, &answer).await.filter(|actual| Some(actual) != location.as_ref()) {
-            answer = self.try_dry_run(client, Some(&actual)).await;
+            answer = self.try_dry_run(client, Some(&actual), false).await;
             // What is not there either is where the others are not.
             if let Some(other) = elsewhere(client, &answer).await.filter(|other| *other != actual) {
                 return Err(errors::far_apart(&actual, &other));
@@ -121,9 +121,10 @@ impl<'a> Query<'a> {
         self.plan(job, location, settings)
     }
 
-    async fn try_dry_run(&self, client: &Client, location: Option<&str>) -> Result<Job, Failure> {
-        // From the cache every query would be free; the question is what it costs when it is not there.
-        let query = self.configuration().set_use_query_cache(false);
+    /// `cached`: whether a result that BigQuery still has may stand in. From the cache every query would be free; what it
+    /// costs when it is not there is the usual question.
+    async fn try_dry_run(&self, client: &Client, location: Option<&str>, cached: bool) -> Result<Job, Failure> {
+        let query = self.configuration().set_use_query_cache(cached);
         let configuration = JobConfiguration::new().set_dry_run(true).set_query(query);
         let mut reference = JobReference::new().set_project_id(&client.billing_project);
         if let Some(location) = location {
@@ -134,13 +135,7 @@ impl<'a> Query<'a> {
 
     /// Whether BigQuery has the result already, so that the query would be free.
     pub(crate) async fn is_cached(&self, client: &Client, plan: &Plan) -> Result<bool, Failure> {
-        let query = self.configuration().set_use_query_cache(true);
-        let configuration = JobConfiguration::new().set_dry_run(true).set_query(query);
-        let mut reference = JobReference::new().set_project_id(&client.billing_project);
-        if let Some(location) = &plan.location {
-            reference = reference.set_location(location.clone());
-        }
-        let job = client.insert(&Job::new().set_configuration(configuration).set_job_reference(reference)).await?;
+        let job = self.try_dry_run(client, plan.location.as_deref(), true).await?;
         Ok(job.statistics.and_then(|statistics| statistics.query?.cache_hit).unwrap_or_default())
     }
 

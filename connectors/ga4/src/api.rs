@@ -227,8 +227,16 @@ impl Property {
 
     /// All entries of a list below the property.
     pub(crate) async fn list<T: DeserializeOwned>(&self, version: &str, name: &str) -> Result<Vec<T>, Failure> {
-        // The one list whose entries come under another name than the path has.
-        let field = if name == "bigQueryLinks" { "bigqueryLinks" } else { name };
+        self.list_as(version, name, name).await
+    }
+
+    /// The same, of a list whose entries come under another name than the path has.
+    pub(crate) async fn list_as<T: DeserializeOwned>(
+        &self,
+        version: &str,
+        name: &str,
+        field: &str,
+    ) -> Result<Vec<T>, Failure> {
         list(&self.session, &self.admin_url(version, &format!("/{name}")), field).await
     }
 

@@ -377,7 +377,7 @@ async fn links(ga4: Arc<Ga4>, call: Arc<Call>) -> Result<BlockData> {
     let property = ga4.property(&call)?;
     let (ads, exports) = tokio::join!(
         property.list::<AdsLink>("v1beta", "googleAdsLinks"),
-        property.list::<BigQueryLink>("v1alpha", "bigQueryLinks"),
+        property.list_as::<BigQueryLink>("v1alpha", "bigQueryLinks", "bigqueryLinks"),
     );
     let is_whole = ads.is_ok() && exports.is_ok();
     if let (Err(failure), Err(_)) = (&ads, &exports) {

@@ -62,7 +62,7 @@ pub(super) async fn measure(release: &Path) -> Result<Vec<Verdict>> {
     }
     let most = peaks.iter().copied().fold(0.0, f64::max);
     verdicts.push(verdict("bigquery: peak memory at 100,000 to 3,000,000 rows, MiB", most, "under", 96.0));
-    // 100,000 rows are a page and a bit; with more rows one page is written while the next arrives.
+    // Probably because 100,000 rows are a page and a bit, and with more rows one page is written while the next arrives.
     let growth = peaks[2] / peaks[1];
     verdicts.push(verdict("bigquery: peak memory at 3,000,000 rows against 1,000,000", growth, "at most", 1.15));
     verdicts.extend(start(release, &sandbox, "bigquery").await?);

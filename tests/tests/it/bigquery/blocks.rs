@@ -3,20 +3,10 @@
 use serde_json::{Value, json};
 
 use super::bench::{ANALYTICS, BigQuery, Bq, Google, PLENTY, WAREHOUSE};
+use crate::google::block_data as data;
 
 /// Characters that all blocks together may have: they go into a prompt.
 const CHARACTERS: usize = 32_000;
-
-fn blocks(bq: &mut Bq, resource: &str) -> Vec<Value> {
-    let answer = bq.call("autocontext", &json!({"resource_id": resource}), &json!({})).ok();
-    answer.model().as_array().expect("blocks").clone()
-}
-
-fn data<'a>(blocks: &'a [Value], id: &str) -> &'a Value {
-    let block = blocks.iter().find(|block| block["id"] == id).unwrap_or_else(|| panic!("no {id}"));
-    assert!(block["error"].is_null(), "{block}");
-    &block["data"]
-}
 
 /// V-341, S-7.2-03: which blocks a level has.
 #[test]
@@ -54,7 +44,7 @@ fn no_block_runs_a_query() {
         "acp-sandbox.analytics_310000001.events_*",
         "nordwind.example:archive",
     ] {
-        let blocks = blocks(&mut bq, resource);
+        let blocks = bq.blocks(resource);
         for block in &blocks {
             assert!(block["error"].is_null(), "{resource}: {block}");
         }
@@ -70,7 +60,7 @@ fn no_block_runs_a_query() {
 fn shards_are_grouped_and_their_gaps_told() {
     let google = Google::start();
     let mut bq = Bq::start(&google);
-    let blocks = blocks(&mut bq, ANALYTICS);
+    let blocks = bq.blocks(ANALYTICS);
     let tables = data(&blocks, "tables").as_array().expect("tables");
     let events = tables.iter().find(|table| table["table"] == format!("{ANALYTICS}.events_*")).expect("events");
     let facts = &google.facts()["bigquery"]["ga4_export"];
@@ -97,7 +87,7 @@ fn shards_are_grouped_and_their_gaps_told() {
 fn wide_tables_are_compact() {
     let google = Google::start();
     let mut bq = Bq::start(&google);
-    let blocks = blocks(&mut bq, "acp-sandbox.warehouse.wide");
+    let blocks = bq.blocks("acp-sandbox.warehouse.wide");
     let schema = data(&blocks, "table_schemas");
     assert!(schema.to_string().chars().count() < 16_000, "{}", schema.to_string().len());
     let described = bq.call("describe_table", &json!({"table": "wide"}), &json!({})).ok().model();
@@ -112,7 +102,7 @@ fn the_snippets_work() {
     let google = Google::start();
     let mut bq = Bq::start(&google);
     for (resource, block) in [(ANALYTICS, "ga4_export"), ("acp-sandbox.searchconsole", "gsc_export")] {
-        let blocks = blocks(&mut bq, resource);
+        let blocks = bq.blocks(resource);
         let export = data(&blocks, block);
         assert_eq!(export["recognised"], true, "{resource}");
         let snippets = export["snippets"].as_array().expect("snippets");

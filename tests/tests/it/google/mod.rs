@@ -347,6 +347,12 @@ impl Connector {
         self.answer(id, tool, arguments)
     }
 
+    /// All autocontext blocks of a resource.
+    pub(crate) fn blocks(&mut self, resource: &str) -> Vec<Value> {
+        let answer = self.call("autocontext", &json!({"resource_id": resource}), &json!({})).ok();
+        answer.model().as_array().expect("blocks").clone()
+    }
+
     /// The answer to a call, with the general rules checked.
     pub(crate) fn answer(&mut self, id: u64, tool: &str, arguments: &Value) -> Answer {
         let answer = self.wait(id, PATIENCE);
@@ -490,6 +496,13 @@ impl Drop for Connector {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a block says; it must be no error.
+pub(crate) fn block_data<'a>(blocks: &'a [Value], id: &str) -> &'a Value {
+    let block = blocks.iter().find(|block| block["id"] == id).unwrap_or_else(|| panic!("no {id}"));
+    assert!(block["error"].is_null(), "{block}");
+    &block["data"]
 }
 
 /// One message of the connector, usually the answer to a call.

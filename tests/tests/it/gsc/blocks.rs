@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::bench::{DOMAIN, Google, Gsc, NOTHING, SHOP, SearchConsole};
+use crate::google::block_data as data;
 
 const IDS: [&str; 10] = [
     "available_date_range",
@@ -19,23 +20,12 @@ const IDS: [&str; 10] = [
 /// Characters that all blocks together may have: they go into a prompt.
 const CHARACTERS: usize = 16_000;
 
-fn blocks(gsc: &mut Gsc, resource: &str) -> Vec<Value> {
-    let answer = gsc.call("autocontext", &json!({"resource_id": resource}), &json!({})).ok();
-    answer.model().as_array().expect("blocks").clone()
-}
-
-fn data<'a>(blocks: &'a [Value], id: &str) -> &'a Value {
-    let block = blocks.iter().find(|block| block["id"] == id).unwrap_or_else(|| panic!("no {id}"));
-    assert!(block["error"].is_null(), "{block}");
-    &block["data"]
-}
-
 #[test]
 fn all_blocks_are_there_and_small() {
     let google = Google::start();
     let mut gsc = Gsc::start(&google);
     for resource in [DOMAIN, SHOP, "sc-domain:bulk.example", NOTHING, "sc-domain:xn--mbel-5qa.example"] {
-        let blocks = blocks(&mut gsc, resource);
+        let blocks = gsc.blocks(resource);
         let ids: Vec<&str> = blocks.iter().filter_map(|block| block["id"].as_str()).collect();
         assert_eq!(ids, IDS, "{resource}");
         for id in IDS {
@@ -51,7 +41,7 @@ fn all_blocks_are_there_and_small() {
 fn the_figures_are_googles() {
     let google = Google::start();
     let mut gsc = Gsc::start(&google);
-    let blocks = blocks(&mut gsc, DOMAIN);
+    let blocks = gsc.blocks(DOMAIN);
     let truth = |question: Value| {
         let mut question = question;
         question["startDate"] = json!(google.final_day(27));

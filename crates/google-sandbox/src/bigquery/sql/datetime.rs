@@ -423,27 +423,26 @@ pub(super) fn parse_timestamp(text: &str, default: &TimeZone) -> Option<i64> {
     moment(civil, &zone).ok().filter(|moment| checked_micros(*moment).is_ok())
 }
 
-/// A civil time with what a zone says of it: the offset in seconds and a name.
-pub(super) struct Zoned<'a> {
+/// A civil time with the offset that its zone has then, in seconds.
+pub(super) struct Zoned {
     pub(super) civil: i64,
     pub(super) offset: i64,
-    pub(super) zone: &'a str,
 }
 
-impl<'a> Zoned<'a> {
+impl Zoned {
     /// A civil time without a zone.
     pub(super) fn civil(civil: i64) -> Self {
-        Self { civil, offset: 0, zone: "UTC" }
+        Self { civil, offset: 0 }
     }
 
     /// A moment in a zone.
-    pub(super) fn at(timestamp: i64, zone: &TimeZone, name: &'a str) -> Self {
-        Self { civil: local(timestamp, zone), offset: offset(timestamp, zone), zone: name }
+    pub(super) fn at(timestamp: i64, zone: &TimeZone) -> Self {
+        Self { civil: local(timestamp, zone), offset: offset(timestamp, zone) }
     }
 }
 
 /// Writes a time by a pattern of `%` elements.
-pub(super) fn format(pattern: &str, time: &Zoned<'_>) -> Result<String, SqlError> {
+pub(super) fn format(pattern: &str, time: &Zoned) -> Result<String, SqlError> {
     let mut out = String::new();
     let date = date_of(day_of(time.civil));
     let get = |part| extract(time.civil, part);

@@ -14,8 +14,6 @@ pub(crate) struct Position {
 pub(crate) enum Reason {
     /// 400: the statement, or a value that it met.
     InvalidQuery,
-    /// 400: what isn't SQL, such as a parameter's value.
-    Invalid,
     /// 404: a table, a data set or a routine.
     NotFound,
     /// 403.
@@ -29,7 +27,6 @@ impl Reason {
     pub(crate) fn wire(self) -> (&'static str, u16) {
         match self {
             Self::InvalidQuery | Self::Unsupported => ("invalidQuery", 400),
-            Self::Invalid => ("invalid", 400),
             Self::NotFound => ("notFound", 404),
             Self::AccessDenied => ("accessDenied", 403),
         }

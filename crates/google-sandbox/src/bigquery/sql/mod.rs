@@ -30,8 +30,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use catalog::{Catalog, Partitioning, Row, Shard, Source, Table, TableId};
-pub(crate) use error::{Position, Reason, SqlError};
+pub(crate) use catalog::{Catalog, Partitioning, Row, Source, Table, TableId};
+pub(crate) use error::{Reason, SqlError};
 
 use super::schema::{Field, Type};
 use super::value::Value;
@@ -66,6 +66,7 @@ pub(crate) struct ReferencedTable {
     /// The table, or the tables of the wildcard that `_TABLE_SUFFIX` leaves over.
     pub(crate) scans: Vec<TableScan>,
     /// Whether this came in through a view.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests look at it"))]
     pub(crate) through_view: bool,
 }
 
@@ -274,6 +275,7 @@ fn columns(outputs: Vec<bind::Output>) -> Result<Vec<Field>, SqlError> {
 
 impl Prepared {
     /// Logical bytes that the statement reads.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.tables.iter().map(ReferencedTable::bytes).sum()
     }

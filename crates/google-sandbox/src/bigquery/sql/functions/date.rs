@@ -62,8 +62,7 @@ pub(super) const FUNCTIONS: &[Entry] = &[
     }),
     ("TIMESTAMP", "TIMESTAMP -> TIMESTAMP", |of| Ok(of[0].clone())),
     ("STRING", "TIMESTAMP, [STRING] -> STRING", |of| {
-        let name = of.get(1).map_or("UTC", text);
-        let time = Zoned::at(civil(&of[0]), &zone(of, 1)?, name);
+        let time = Zoned::at(civil(&of[0]), &zone(of, 1)?);
         let offset = datetime::format("%Ez", &time)?;
         let stamp = crate::bigquery::sql::text::of_datetime(time.civil, ' ');
         Ok(Value::from(format!("{stamp}{}", offset.strip_suffix(":00").unwrap_or(&offset))))
@@ -144,7 +143,7 @@ pub(super) const FUNCTIONS: &[Entry] = &[
     ("FORMAT_DATETIME", "STRING, DATETIME -> STRING", |of| format(of, &Zoned::civil(civil(&of[1])))),
     ("FORMAT_TIME", "STRING, TIME -> STRING", |of| format(of, &Zoned::civil(civil(&of[1])))),
     ("FORMAT_TIMESTAMP", "STRING, TIMESTAMP, [STRING] -> STRING", |of| {
-        format(of, &Zoned::at(civil(&of[1]), &zone(of, 2)?, of.get(2).map_or("UTC", text)))
+        format(of, &Zoned::at(civil(&of[1]), &zone(of, 2)?))
     }),
     ("PARSE_DATE", "STRING, STRING -> DATE", |of| {
         let (civil, _) = datetime::parse(text(&of[0]), text(&of[1]), true, false)?;
@@ -242,6 +241,6 @@ fn extract(of: &[Value]) -> Outcome {
     Ok(Value::Int64(datetime::extract(civil(&of[0]), Part::of_value(&of[1]))))
 }
 
-fn format(of: &[Value], time: &Zoned<'_>) -> Outcome {
+fn format(of: &[Value], time: &Zoned) -> Outcome {
     Ok(Value::from(datetime::format(text(&of[0]), time)?))
 }

@@ -1,7 +1,6 @@
 //! `NET.` functions.
 
 use super::{Entry, text};
-use crate::bigquery::value::Value;
 
 pub(super) const FUNCTIONS: &[Entry] = &[("NET.HOST", "STRING -> STRING", |of| Ok(host(text(&of[0])).into()))];
 

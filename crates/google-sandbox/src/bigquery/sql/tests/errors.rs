@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::{Tables, error, prepared};
 use crate::bigquery::schema::Type;
-use crate::bigquery::sql::{Position, Reason};
+use crate::bigquery::sql::Reason;
+use crate::bigquery::sql::error::Position;
 
 fn tables() -> Tables {
     Tables::default().with("d.t", &[("page_location", Type::String), ("clicks", Type::Int64)], Vec::new())
