@@ -1,10 +1,9 @@
 //! Rows that are held in memory by their key, for merging days, for sorting and for joining two answers.
 
 use std::cmp::Ordering;
-use std::hash::{BuildHasher, RandomState};
 
 use acp_core::{Error, Result};
-use hashbrown::HashTable;
+use acp_google::Keys;
 
 use crate::filters::Metric;
 use crate::search::Figures;
@@ -12,27 +11,17 @@ use crate::search::Figures;
 /// The most rows, and bytes of their keys, that are held: under 512 MiB together.
 const ROWS_MAX: usize = 2_000_000;
 const KEYS_MAX: usize = 256 << 20;
-/// Ends each value of a key. No byte of UTF-8 is this one.
-const END: u8 = 0xFF;
 
 /// Rows by key, in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct RowStore {
-    keys: Vec<u8>,
-    rows: Vec<Held>,
-    index: HashTable<u32>,
-    hasher: RandomState,
+    keys: Keys,
+    /// Those of each key, at its place.
+    figures: Vec<Figures>,
     rows_max: usize,
     keys_max: usize,
     /// What to do when it is full.
     advice: &'static str,
-}
-
-#[derive(Debug)]
-struct Held {
-    /// Where its key ends in `keys`.
-    end: usize,
-    figures: Figures,
 }
 
 /// What rows are ordered by.
@@ -56,45 +45,21 @@ impl RowStore {
     }
 
     fn with_bounds(rows_max: usize, keys_max: usize, advice: &'static str) -> Self {
-        Self {
-            keys: Vec::new(),
-            rows: Vec::new(),
-            index: HashTable::new(),
-            hasher: RandomState::new(),
-            rows_max,
-            keys_max,
-            advice,
-        }
+        Self { keys: Keys::new(rows_max, keys_max), figures: Vec::new(), rows_max, keys_max, advice }
     }
 
     /// Number of rows.
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.keys.len()
     }
 
     /// Adds a row; one whose key is known joins it.
     pub(crate) fn add<'a>(&mut self, key: impl Iterator<Item = &'a str>, figures: Figures) -> Result<()> {
-        let start = self.keys.len();
-        for value in key {
-            self.keys.extend_from_slice(value.as_bytes());
-            self.keys.push(END);
+        match self.keys.place(key) {
+            None => return Err(self.too_many()),
+            Some(place) if place < self.figures.len() => self.figures[place].join(&figures),
+            Some(_) => self.figures.push(figures),
         }
-        let Self { keys, rows, index, hasher, .. } = self;
-        let (known, key) = keys.split_at(start);
-        let hash = hasher.hash_one(key);
-        let key_at = |place: u32| key_of(known, rows, place as usize);
-        if let Some(place) = index.find(hash, |place| key_at(*place) == key) {
-            rows[*place as usize].figures.join(&figures);
-            self.keys.truncate(start);
-            return Ok(());
-        }
-        if rows.len() >= self.rows_max || keys.len() > self.keys_max {
-            return Err(self.too_many());
-        }
-        let place = rows.len() as u32;
-        let whole = |place: &u32| if *place == rows.len() as u32 { hash } else { hasher.hash_one(key_at(*place)) };
-        index.insert_unique(hash, place, whole);
-        rows.push(Held { end: keys.len(), figures });
         Ok(())
     }
 
@@ -124,7 +89,7 @@ impl RowStore {
 
     /// The places of the rows in an order; rows that tie stay as they came.
     pub(crate) fn ordered(&self, order: &[(Column, bool)]) -> Vec<u32> {
-        let mut places: Vec<u32> = (0..self.rows.len() as u32).collect();
+        let mut places: Vec<u32> = (0..self.len() as u32).collect();
         if !order.is_empty() {
             places.sort_by(|one, two| self.compare(*one as usize, *two as usize, order));
         }
@@ -133,25 +98,17 @@ impl RowStore {
 
     /// The place of the row that has the key of another store's row.
     pub(crate) fn find(&self, other: &Self, place: usize) -> Option<u32> {
-        self.place_of(key_of(&other.keys, &other.rows, place))
+        self.keys.find(other.values(place)).map(|place| place as u32)
     }
 
     /// The place of the row whose key is this one value.
     pub(crate) fn find_value(&self, value: &str) -> Option<u32> {
-        let mut key = Vec::with_capacity(value.len() + 1);
-        key.extend_from_slice(value.as_bytes());
-        key.push(END);
-        self.place_of(&key)
-    }
-
-    fn place_of(&self, key: &[u8]) -> Option<u32> {
-        let same = |place: &u32| key_of(&self.keys, &self.rows, *place as usize) == key;
-        self.index.find(self.hasher.hash_one(key), same).copied()
+        self.keys.find(std::iter::once(value)).map(|place| place as u32)
     }
 
     /// The figures of a row.
     pub(crate) fn figures(&self, place: usize) -> &Figures {
-        &self.rows[place].figures
+        &self.figures[place]
     }
 
     fn compare(&self, one: usize, two: usize, order: &[(Column, bool)]) -> Ordering {
@@ -162,7 +119,7 @@ impl RowStore {
                     if *descending { two.cmp(&one) } else { one.cmp(&two) }
                 }
                 Column::Metric(metric) => {
-                    let value = |place: usize| self.rows[place].figures.get(*metric);
+                    let value = |place: usize| self.figures[place].get(*metric);
                     match (value(one), value(two)) {
                         (Some(one), Some(two)) if *descending => two.total_cmp(&one),
                         (Some(one), Some(two)) => one.total_cmp(&two),
@@ -180,17 +137,8 @@ impl RowStore {
 
     /// The values of a row's key.
     pub(crate) fn values(&self, place: usize) -> impl Iterator<Item = &str> {
-        let key = key_of(&self.keys, &self.rows, place);
-        key.split_inclusive(|byte| *byte == END).map(|value| {
-            // It was a text when it was added.
-            std::str::from_utf8(&value[..value.len() - 1]).unwrap_or_default()
-        })
+        self.keys.values(place)
     }
-}
-
-fn key_of<'a>(keys: &'a [u8], rows: &[Held], place: usize) -> &'a [u8] {
-    let start = place.checked_sub(1).map_or(0, |before| rows[before].end);
-    &keys[start..rows[place].end]
 }
 
 #[cfg(test)]
@@ -282,7 +230,7 @@ mod tests {
                 store.add([key.as_str()].into_iter(), figures(f64::from(number + round), 1.0, None)).unwrap();
             }
         }
-        assert_eq!(store.rows.len(), 20_000);
+        assert_eq!(store.len(), 20_000);
         let mut number = 0.0;
         store
             .each_ordered(&[], |key, figures| {

@@ -1,5 +1,7 @@
 //! `get_job`: the rows of a query that ran already, without paying again.
 
+use std::time::{Duration, Instant};
+
 use acp_core::{Call, Error, Extraction, Hints, Result, Tool, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,9 +40,14 @@ impl Tool for GetJob {
         let client = bigquery.client(call, Some(&settings))?;
         let id = self.id(&client, settings.location.as_deref())?;
         // A job that still runs has no rows yet; BigQuery is asked for them until it has.
+        let started = Instant::now();
         let first = loop {
             match client.results(&id, None, None).await {
                 Ok(page) if page.end.job_complete == Some(true) => break Ok(page),
+                Ok(_) if started.elapsed() > Duration::from_secs(settings.timeout_s) => {
+                    return Err(Error::upstream(format!("The job {id} still runs. Call get_job again later."))
+                        .with_data("job_id", id.to_string()));
+                }
                 Ok(_) => call.progress(0, None, "The job still runs"),
                 Err(failure) => break Err(failure),
             }

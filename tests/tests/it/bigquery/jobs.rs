@@ -150,3 +150,20 @@ fn a_reached_cap_is_a_cost_error_and_not_retried() {
     assert!(google.jobs().iter().all(|job| job.bytes_billed == 0));
     bq.end_well();
 }
+
+/// A job that does not end is not waited for without end.
+#[test]
+fn a_job_that_still_runs_is_said_to() {
+    let google = Google::start();
+    let mut bq = Bq::start(&google);
+    let job = bq.query("SELECT city FROM order_lines").ok().info()["source"]["job_id"].clone();
+    let answer = json!({"kind": "bigquery#getQueryResultsResponse", "jobComplete": false});
+    let action = json!({"status": {"code": 200, "body": answer.to_string()}});
+    google.fault(&json!({"path": "/queries/", "times": 1_000_000, "action": action}));
+    google.fault(&json!({"path": "/queries/", "times": 1_000_000, "action": {"delay_ms": 300}}));
+    let meta = json!({"config": {"timeout_s": 1}});
+    let answer = bq.call("get_job", &json!({"job_id": job}), &meta);
+    assert!(answer.refused(-32018).contains("Call get_job again"), "{}", answer.text);
+    assert!(answer.acp()["error"]["data"]["job_id"].as_str().is_some_and(|id| id.contains(job.as_str().unwrap())));
+    bq.end_well();
+}
