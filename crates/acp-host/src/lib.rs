@@ -10,12 +10,14 @@
 //! - [`form`]: what to ask a person before the first call
 //! - [`table`]: the rows of an extraction, one by one
 //! - [`store`]: an extraction becomes a dataset in an `acp-data` folder
+//! - [`foreign`]: CSV files that a person puts into that folder
 //!
 //! Nothing here knows a source: all that differs between connectors comes from their `acp.json`, their capability and
 //! their tools (section 11.1).
 
 pub mod archive;
 pub mod client;
+pub mod foreign;
 pub mod form;
 pub mod install;
 pub mod launch;
