@@ -10,6 +10,7 @@
 //! - [`form`]: what to ask a person before the first call
 //! - [`table`]: the rows of an extraction, one by one
 //! - [`store`]: an extraction becomes a dataset in an `acp-data` folder
+//! - [`foreign`]: CSV files that a person puts into that folder
 //! - [`datasets`]: what that folder holds, for people, queries and servers that ask for a table
 //! - [`sources`]: the accounts a person set up, in `sources.json`; [`secrets`] are kept elsewhere
 //! - [`window`], [`artifacts`], [`notes`]: dates, files and words of a call
@@ -23,6 +24,7 @@ pub mod archive;
 pub mod artifacts;
 pub mod client;
 pub mod datasets;
+pub mod foreign;
 pub mod form;
 pub mod host;
 pub mod install;

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::client::OnProgress;
 use crate::datasets::{self, Dataset};
+use crate::foreign::common_type;
 use crate::host::{Answered, Host, HostError, stoppable};
 use crate::store::{self, Asked, CANCELLED, DatasetMeta, NewDataset, ORIGIN_ACP, StoreError, Stored};
 use crate::table::Table;
@@ -299,12 +300,7 @@ fn places(headers: &mut [Header], fresh: &[Header]) -> Vec<usize> {
     let mut places = Vec::new();
     for header in headers {
         let Some(place) = fresh.iter().position(|other| other.name == header.name) else { continue };
-        header.column_type = match (header.column_type, fresh[place].column_type) {
-            (one, other) if one == other => one,
-            (ColumnType::Integer | ColumnType::Number, ColumnType::Integer | ColumnType::Number) => ColumnType::Number,
-            (ColumnType::Date | ColumnType::Datetime, ColumnType::Date | ColumnType::Datetime) => ColumnType::Datetime,
-            _ => ColumnType::String,
-        };
+        header.column_type = common_type(header.column_type, fresh[place].column_type);
         places.push(place);
     }
     places

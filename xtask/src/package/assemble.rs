@@ -10,6 +10,8 @@ use crate::workspace::{self, about};
 /// Starts the program on Unix, whatever became of the mode bits; the same script for every connector.
 const START: &str = include_str!("start.sh");
 const START_NAME: &str = "start.sh";
+/// What every package is licensed under.
+pub(crate) const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// The word of the script that stands for the program.
 const PLACEHOLDER: &str = "@PROGRAM@";
 
@@ -29,7 +31,7 @@ pub(crate) fn folder(
         let path = file.strip_prefix(&source)?;
         copy(&file, &folder.join(path), false)?;
     }
-    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+    for licence in LICENCES {
         copy(&workspace::root().join(licence), &folder.join(licence), false)?;
     }
     copy(executable, &folder.join(executable_name(&id, target)), true)?;
@@ -69,7 +71,8 @@ fn is_windows(target: &str) -> bool {
     target.contains("-windows-")
 }
 
-fn copy(from: &Path, to: &Path, executable: bool) -> Result<()> {
+/// Copies a file with the mode that it should have.
+pub(crate) fn copy(from: &Path, to: &Path, executable: bool) -> Result<()> {
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent)?;
     }

@@ -8,7 +8,7 @@ const REPLACEMENT: char = '\u{fffd}';
 
 /// A JSON text in which each such character is U+FFFD, whether it is written out or escaped. Tabs and line breaks stay,
 /// and joiners, without which some scripts and emoji fall apart.
-pub(crate) fn visible(json: &str) -> Cow<'_, str> {
+pub fn visible(json: &str) -> Cow<'_, str> {
     let mut clean = String::new();
     let mut done = 0;
     let mut replace = |from: usize, to: usize| {
