@@ -539,6 +539,7 @@ impl Host {
             },
             session_id: Some(session.clone()),
             conversation_id: Some(session),
+            autocontext_blocks: source.autocontext_blocks.clone(),
             autocontext_delivered: (source.autocontext == Autocontext::Off).then_some(true),
             call_id: Some(format!("call-{}", self.shared.calls.fetch_add(1, Ordering::Relaxed))),
             ..CallMeta::default()
