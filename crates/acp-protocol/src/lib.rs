@@ -9,6 +9,7 @@
 
 pub mod autocontext;
 pub mod capability;
+pub mod dates;
 pub mod error;
 pub mod manifest;
 mod number;

@@ -1,1 +1,5 @@
+//! `acp`.
+mod bridge;
+mod query;
+
 fn main() {}

@@ -98,6 +98,11 @@ impl Connection {
         if sent { Ok(()) } else { Err(self.why_ended()) }
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        let state = self.state();
+        state.ended.is_none() && state.out.is_some()
+    }
+
     pub(super) fn close_input(&self) {
         self.state().out = None;
     }
