@@ -29,10 +29,19 @@ pub struct Artifacts {
     pub notes: Vec<String>,
 }
 
+impl From<String> for Artifacts {
+    /// An answer without files.
+    fn from(model_text: String) -> Self {
+        Self { model_text, blocks: Vec::new(), notes: Vec::new() }
+    }
+}
+
 /// Takes care of the files that an answer names. `data` is the folder of the datasets. Blocks.
-pub fn collect(model_text: &str, data: &Path) -> Artifacts {
-    let mut done = Artifacts { model_text: model_text.to_owned(), blocks: Vec::new(), notes: Vec::new() };
-    let Ok(mut response) = serde_json::from_str::<IndexMap<String, Box<RawValue>>>(model_text) else { return done };
+pub fn collect(model_text: String, data: &Path) -> Artifacts {
+    let mut done = Artifacts::from(model_text);
+    let Ok(mut response) = serde_json::from_str::<IndexMap<String, Box<RawValue>>>(&done.model_text) else {
+        return done;
+    };
     let path = |response: &IndexMap<String, Box<RawValue>>, key: &str| {
         response.get(key).and_then(|value| serde_json::from_str::<PathBuf>(value.get()).ok())
     };
@@ -42,6 +51,7 @@ pub fn collect(model_text: &str, data: &Path) -> Artifacts {
             Err(problem) => done.notes.push(format!("The picture is not shown: {problem}.")),
         }
     }
+    let mut replaced = false;
     for key in DOCUMENTS {
         let Some(path) = path(&response, key) else { continue };
         match copy(&path, &data.join(FOLDER)) {
@@ -51,13 +61,12 @@ pub fn collect(model_text: &str, data: &Path) -> Artifacts {
                 let what = if markdown { "The document was saved as Markdown" } else { "The file was saved" };
                 done.notes.push(format!("{what} in {relative} ({bytes} bytes)."));
                 replace(&mut response, key, &relative, bytes);
+                replaced = true;
             }
             Err(error) => done.notes.push(format!("The file of {key} could not be copied into the project: {error}.")),
         }
     }
-    if let Ok(text) = serde_json::to_string(&response)
-        && DOCUMENTS.iter().any(|key| model_text.contains(key))
-    {
+    if replaced && let Ok(text) = serde_json::to_string(&response) {
         done.model_text = text;
     }
     done

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_protocol::capability::{ClientCapability, ServerCapability};
-use acp_protocol::result::ResultMeta;
+use acp_protocol::result::{ResultKind, ResultMeta};
 use acp_protocol::session::{CallMeta, ConfigureParams, ConfigureResult, HostTable, ReadTableParams};
 use acp_protocol::{JsonObject, KEY, METHOD_CONFIGURE, PROTOCOL_VERSION};
 use serde::de::DeserializeOwned;
@@ -262,6 +262,13 @@ pub struct ToolAnswer {
     pub is_error: bool,
     /// `_meta.acp`: about the call, and the whole extraction.
     pub meta: ResultMeta,
+}
+
+impl ToolAnswer {
+    /// Whether it holds tables to store.
+    pub fn is_extraction(&self) -> bool {
+        self.meta.kind == ResultKind::Extraction && self.meta.system_data.is_some()
+    }
 }
 
 /// What a tool of a plain MCP server answered.

@@ -155,6 +155,21 @@ impl Variant {
         }
     }
 
+    /// The field of this name, also one that is not painted: a fixed one, or one that a login fills.
+    pub fn property(&self, name: &str) -> Option<&SetupProperty> {
+        self.schema.properties.get(name)
+    }
+
+    /// Names of all its fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.schema.properties.keys().map(String::as_str)
+    }
+
+    /// Whether these values are of this variant: they have its fixed values.
+    pub fn holds(&self, values: &JsonObject) -> bool {
+        self.schema.constants().all(|(name, constant)| values.get(name) == Some(constant))
+    }
+
     /// The values to send for what a person entered: fixed values are added, fields of other variants and empty optional
     /// fields are left out, an empty secret keeps what is `stored`, and everything is checked (5.5.3, 5.5.4). The
     /// message of a problem never holds a value.

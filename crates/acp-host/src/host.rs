@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use acp_protocol::capability::{AutocontextDelivery, ClientCapability, ServerCapability};
 use acp_protocol::error::{ErrorCode, ErrorPayload};
 use acp_protocol::manifest::Transport;
-use acp_protocol::result::{ResultKind, SystemInfo};
+use acp_protocol::result::SystemInfo;
 use acp_protocol::session::{CallMeta, ConfigureParams};
 use acp_protocol::{INLINE_MAX_BYTES, JsonObject, PROTOCOL_VERSION};
 use jiff::ZonedDateTime;
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::artifacts;
 use crate::client::{Client, ClientError, ClientOptions, OnProgress, Tool, ToolAnswer, ToolCall};
-use crate::datasets;
+use crate::datasets::{self, DatasetError};
 use crate::form;
 use crate::launch::{Environment, Launch, Server};
 use crate::notes;
@@ -92,8 +92,12 @@ pub enum HostError {
         /// What happened.
         problem: String,
     },
+    /// The tool failed.
+    Tool(ErrorPayload),
     /// The extraction can't be stored.
     Store(StoreError),
+    /// A dataset can't be used.
+    Dataset(DatasetError),
     /// A folder can't be read or written.
     Io(io::Error),
 }
@@ -125,6 +129,8 @@ impl std::fmt::Display for HostError {
             Self::Store(error) => {
                 write!(formatter, "The extraction could not be saved, so it is not complete: {error}.")
             }
+            Self::Tool(error) => write!(formatter, "{} ({})", error.message, error.name),
+            Self::Dataset(error) => write!(formatter, "{error}"),
             Self::Io(error) => write!(formatter, "{error}"),
         }
     }
@@ -142,6 +148,8 @@ impl HostError {
     /// The failure as an error of ACP (12.1), for whoever waits for the answer of a tool.
     pub fn payload(&self) -> ErrorPayload {
         let code = match self {
+            Self::Tool(error) => return error.clone(),
+            Self::Dataset(DatasetError::NotFound(_) | DatasetError::Outside(_)) => ErrorCode::TableNotFound,
             Self::UnknownSource { .. } | Self::Arguments(_) => ErrorCode::InvalidArguments,
             Self::Reference(_) | Self::Login { .. } => ErrorCode::CredentialsMissing,
             _ => ErrorCode::UpstreamError,
@@ -429,32 +437,69 @@ impl Host {
         on_progress: Option<OnProgress>,
     ) -> Result<Outcome, HostError> {
         let sources = self.sources().map_err(HostError::Sources)?;
-        let Some(source) = sources.get(source).cloned() else {
-            let known = sources.all().iter().map(|source| source.id.clone()).collect();
-            return Err(HostError::UnknownSource { id: source.to_owned(), known });
-        };
+        let source = self.source(&sources, source)?;
+        self.call_as(&sources, &source, tool, arguments, on_progress).await
+    }
+
+    /// [`call`](Self::call) for a source that need not be in the file yet; `sources` has the limits for all and the place
+    /// where files that it refers to are.
+    pub async fn call_as(
+        &self,
+        sources: &Sources,
+        source: &Source,
+        tool: &str,
+        arguments: JsonObject,
+        on_progress: Option<OnProgress>,
+    ) -> Result<Outcome, HostError> {
         let server = self.server(&source.acp).await?;
-        let Some(capability) = server.capability() else {
+        if server.capability().is_none() {
             return plain_call(&server, tool, arguments, on_progress).await;
+        }
+        let answered = self.ask(sources, source, &server, tool, arguments, on_progress).await?;
+        self.keep(source.clone(), answered).await
+    }
+
+    /// The source of this id.
+    pub(crate) fn source(&self, sources: &Sources, id: &str) -> Result<Source, HostError> {
+        sources.get(id).cloned().ok_or_else(|| HostError::UnknownSource {
+            id: id.to_owned(),
+            known: sources.all().iter().map(|source| source.id.clone()).collect(),
+        })
+    }
+
+    /// The answer of an ACP server, with nothing stored yet.
+    pub(crate) async fn ask(
+        &self,
+        sources: &Sources,
+        source: &Source,
+        server: &Arc<Running>,
+        tool: &str,
+        arguments: JsonObject,
+        on_progress: Option<OnProgress>,
+    ) -> Result<Answered, HostError> {
+        let Some(capability) = server.capability() else {
+            return Err(HostError::Arguments(format!("{} is no ACP server, so it has no extractions.", source.acp)));
         };
         let window = server.tool(tool).and_then(|tool| Window::of(&tool.input_schema));
         let today = ZonedDateTime::now().date();
         let windowed = Window::apply(window.as_ref(), arguments, today).map_err(HostError::Arguments)?;
-        let (meta, redactor) = self.meta(&sources, &source, capability).await?;
+        let (meta, redactor) = self.meta(sources, source, capability).await?;
         let mut call = ToolCall::new(tool, windowed.arguments.clone()).meta(meta);
         if let Some(on_progress) = on_progress {
             call = call.on_progress(move |progress| on_progress(progress));
         }
-        let answer = server.client.call(call).await;
-        let mut answer = answer.map_err(|error| HostError::Server {
+        let mut answer = server.client.call(call).await.map_err(|error| HostError::Server {
             acp: source.acp.clone(),
             problem: redactor.redact(&error.to_string()).into_owned(),
         })?;
         answer.model_text = redactor.redact(&answer.model_text).into_owned();
+        if let Some(error) = &mut answer.meta.error {
+            error.message = redactor.redact(&error.message).into_owned();
+        }
         if let Some(window) = &window {
             window.resolve_stored(&mut answer.meta.system_info.arguments, today);
         }
-        self.keep(source, windowed, answer, &server).await
+        Ok(Answered { server: Arc::clone(server), windowed, answer })
     }
 
     /// `_meta.acp` of a call, and what must not come back in an answer.
@@ -502,33 +547,21 @@ impl Host {
     }
 
     /// Stores what an answer holds, away from the tasks that serve others, and words what the model has to know.
-    async fn keep(
-        &self,
-        source: Source,
-        windowed: Windowed,
-        answer: ToolAnswer,
-        server: &Arc<Running>,
-    ) -> Result<Outcome, HostError> {
-        let data = self.data();
-        let (server, query_hint) = (Arc::clone(server), self.shared.options.query_hint.clone());
-        let stop = StopOnDrop::default();
-        let stopped = Arc::clone(&stop.0);
-        let kept = blocking(move || {
+    async fn keep(&self, source: Source, answered: Answered) -> Result<Outcome, HostError> {
+        let (data, query_hint) = (self.data(), self.shared.options.query_hint.clone());
+        stoppable(move |stop| {
+            let Answered { server, windowed, answer } = answered;
             let now = ZonedDateTime::now();
-            let asked = Asked { source: &source.id, template: windowed.template.as_ref(), now: &now, stop: &stopped };
-            let has_data = answer.meta.kind == ResultKind::Extraction && answer.meta.system_data.is_some();
-            let stored = if has_data { store::store(&data, &asked, &answer) } else { Ok(Vec::new()) };
+            let asked = Asked { source: &source.id, template: windowed.template.as_ref(), now: &now, stop };
+            let stored = if answer.is_extraction() { store::store(&data, &asked, &answer) } else { Ok(Vec::new()) };
             delete_files(&answer, &server.tmp);
             let stored = stored.map_err(HostError::Store)?;
-            let local = server.pid().is_some();
             let mut notes = notes::of_stored(&answer, &stored, query_hint.as_deref());
             notes.extend(windowed.note);
             notes.extend(answer.meta.error.as_ref().and_then(|error| notes::of_error(error, &source.id)));
-            let found = if local && !answer.is_error {
-                artifacts::collect(&answer.model_text, &data)
-            } else {
-                artifacts::Artifacts { model_text: answer.model_text, blocks: Vec::new(), notes: Vec::new() }
-            };
+            // A path of another computer means nothing here.
+            let local = server.pid().is_some() && !answer.is_error;
+            let found = if local { artifacts::collect(answer.model_text, &data) } else { answer.model_text.into() };
             notes.extend(found.notes);
             Ok(Outcome {
                 model_text: found.model_text,
@@ -539,11 +572,35 @@ impl Host {
                 stored,
                 info: Some(answer.meta.system_info),
             })
-        });
-        let kept = kept.await?;
-        drop(stop);
-        kept
+        })
+        .await
     }
+}
+
+/// An answer that is not stored yet.
+pub(crate) struct Answered {
+    /// The server it came from.
+    pub(crate) server: Arc<Running>,
+    /// What was asked.
+    pub(crate) windowed: Windowed,
+    /// The answer, without secrets and with its dates resolved.
+    pub(crate) answer: ToolAnswer,
+}
+
+impl Answered {
+    /// Deletes the files of its tables.
+    pub(crate) fn delete_files(&self) {
+        delete_files(&self.answer, &self.server.tmp);
+    }
+}
+
+/// Work that blocks, away from the tasks that serve others. When nobody waits for it any more, it is told to stop.
+pub(crate) async fn stoppable<T: Send + 'static>(
+    work: impl FnOnce(&AtomicBool) -> Result<T, HostError> + Send + 'static,
+) -> Result<T, HostError> {
+    let stop = StopOnDrop::default();
+    let stopped = Arc::clone(&stop.0);
+    blocking(move || work(&stopped)).await?
 }
 
 /// Tells a thread that writes to stop when the call it works for is gone.

@@ -15,6 +15,7 @@
 //! - [`sources`]: the accounts a person set up, in `sources.json`; [`secrets`] are kept elsewhere
 //! - [`window`], [`artifacts`], [`notes`]: dates, files and words of a call
 //! - [`host`]: all of it together, with one running server for each connector
+//! - [`reload`]: ask again for what a dataset holds
 //!
 //! Nothing here knows a source: all that differs between connectors comes from their `acp.json`, their capability and
 //! their tools (section 11.1).
@@ -31,6 +32,7 @@ pub mod launch;
 pub mod notes;
 pub mod package;
 pub mod probe;
+pub mod reload;
 mod remote;
 mod run;
 pub mod secrets;

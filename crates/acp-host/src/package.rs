@@ -125,8 +125,8 @@ pub fn installed_for_project(system: &Path, project: &Path) -> io::Result<Listin
 }
 
 /// The skills of these connectors as a catalogue shows them: by connector id, and where two share a name the later one is
-/// `<id>--<name>` (13.4).
-pub fn published_skills(packages: &[Package]) -> Vec<PublishedSkill> {
+/// `<id>--<name>`. A skill of the person's own covers the first of its name, so `own` are the names of those (13.4).
+pub fn published_skills(packages: &[Package], own: &[String]) -> Vec<PublishedSkill> {
     let mut packages: Vec<&Package> = packages.iter().collect();
     packages.sort_by(|one, other| one.manifest.id.cmp(&other.manifest.id));
     let mut published: Vec<PublishedSkill> = Vec::new();
@@ -138,6 +138,7 @@ pub fn published_skills(packages: &[Package]) -> Vec<PublishedSkill> {
             published.push(PublishedSkill { name, acp, folder, skill });
         }
     }
+    published.retain(|skill| !own.contains(&skill.name));
     published
 }
 

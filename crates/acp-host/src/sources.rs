@@ -122,7 +122,7 @@ pub struct Source {
     pub credentials: Option<JsonObject>,
     /// What the connector's settings form asks for; values may be references.
     pub config: Option<JsonObject>,
-    /// Resource for calls without one.
+    /// Resource for calls without one. In the file it may be a variable, `{"env": "NAME"}`, as limits may.
     pub default_resource_id: Option<String>,
     /// Its own limits.
     pub limits: Limits,
@@ -368,6 +368,8 @@ pub enum Reference {
     Env(String),
     /// The content of a file, without white space at its ends. Relative to the folder of `sources.json`.
     File(String),
+    /// [`File`](Self::File) whose path is in a variable: `{"file": {"env": "NAME"}}`.
+    FileInEnv(String),
     /// The absolute path of a path inside the project.
     ProjectPath(String),
     /// An entry of the operating system's keyring.
@@ -379,6 +381,9 @@ impl Reference {
     pub fn of(value: &Value) -> Option<Self> {
         let object = value.as_object().filter(|object| object.len() == 1)?;
         let (kind, text) = object.iter().next()?;
+        if let (Some(Self::Env(name)), "file") = (Self::of(text), kind.as_str()) {
+            return Some(Self::FileInEnv(name));
+        }
         let text = text.as_str()?.to_owned();
         match kind.as_str() {
             "env" => Some(Self::Env(text)),
@@ -391,23 +396,20 @@ impl Reference {
 
     /// As it stands in the file.
     pub fn to_value(&self) -> Value {
-        let (kind, text) = match self {
-            Self::Env(text) => ("env", text),
-            Self::File(text) => ("file", text),
-            Self::ProjectPath(text) => ("projectPath", text),
-            Self::Keyring(text) => ("keyring", text),
+        let (kind, value) = match self {
+            Self::Env(text) => ("env", text.as_str().into()),
+            Self::File(text) => ("file", text.as_str().into()),
+            Self::FileInEnv(name) => ("file", Self::Env(name.clone()).to_value()),
+            Self::ProjectPath(text) => ("projectPath", text.as_str().into()),
+            Self::Keyring(text) => ("keyring", text.as_str().into()),
         };
-        Value::Object(JsonObject::from_iter([(kind.to_owned(), Value::String(text.clone()))]))
+        Value::Object(JsonObject::from_iter([(kind.to_owned(), value)]))
     }
 
     fn resolve(&self, folder: &Path, project: &Path) -> Result<String, String> {
         match self {
-            Self::Env(name) => std::env::var(name).map_err(|cause| match cause {
-                std::env::VarError::NotPresent => {
-                    format!("names the variable {name}, which is not set: set it where this program is started")
-                }
-                std::env::VarError::NotUnicode(_) => format!("names the variable {name}, which is not Unicode"),
-            }),
+            Self::Env(name) => variable(name),
+            Self::FileInEnv(name) => Self::File(variable(name)?).resolve(folder, project),
             Self::File(path) => file_text(&folder.join(path))
                 .map_err(|cause| format!("names the file {path}, which can't be used: {cause}")),
             Self::ProjectPath(path) => {
@@ -415,6 +417,27 @@ impl Reference {
             }
             Self::Keyring(name) => secrets::read(name).map_err(|cause| cause.to_string()),
         }
+    }
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    std::env::var(name).map_err(|cause| match cause {
+        std::env::VarError::NotPresent => {
+            format!("names the variable {name}, which is not set: set it where this program is started")
+        }
+        std::env::VarError::NotUnicode(_) => format!("names the variable {name}, which is not Unicode"),
+    })
+}
+
+/// A value outside of `credentials` and `config` as this host uses it: a variable of the environment may stand there too, for
+/// programs that start this one and can't write the file. One that is empty or not set is no value.
+fn of_env(value: &Value) -> Value {
+    match Reference::of(value) {
+        Some(Reference::Env(name)) => match std::env::var(name) {
+            Ok(text) if !text.trim().is_empty() => text.trim().into(),
+            _ => Value::Null,
+        },
+        _ => value.clone(),
     }
 }
 
@@ -554,31 +577,40 @@ fn source(fields: &JsonObject, at: &str) -> Result<Source, Problem> {
 
 /// Ids of resources are often digits alone, and people leave the quotes out.
 fn resource(fields: &JsonObject, at: &str) -> Result<Option<String>, Problem> {
-    match fields.get("default_resource_id") {
+    match fields.get("default_resource_id").map(of_env) {
         Some(Value::Number(number)) if number.is_u64() => Ok(Some(number.to_string())),
+        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+        None | Some(Value::Null) => Ok(None),
         _ => text(fields, at, "default_resource_id"),
     }
 }
 
+/// A number, also as the text of a variable.
+fn number(fields: &JsonObject, key: &str) -> Option<Option<f64>> {
+    let value = fields.get(key)?;
+    match of_env(value) {
+        Value::Null => None,
+        Value::String(text) if !value.is_string() => Some(text.parse().ok()),
+        value => Some(value.as_f64()),
+    }
+}
+
 fn limits(fields: &JsonObject, at: &str) -> Result<Limits, Problem> {
-    let whole = |key: &str, least: u32, most: u32| match fields.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => {
-            let number = value.as_f64().filter(|number| number.fract() == 0.0);
-            match number.filter(|number| (f64::from(least)..=f64::from(most)).contains(number)) {
-                Some(number) => Ok(Some(number as u32)),
-                None => Err(Problem(format!("{at}{key}"), format!("must be a whole number from {least} to {most}"))),
-            }
+    let whole = |key: &str, least: u32, most: u32| {
+        let Some(number) = number(fields, key) else { return Ok(None) };
+        let range = f64::from(least)..=f64::from(most);
+        match number.filter(|number| number.fract() == 0.0 && range.contains(number)) {
+            Some(number) => Ok(Some(number as u32)),
+            None => Err(Problem(format!("{at}{key}"), format!("must be a whole number from {least} to {most}"))),
         }
     };
-    let cost_limit_usd = match fields.get("cost_limit_usd") {
-        None | Some(Value::Null) => None,
-        Some(value) => {
-            Some(value.as_f64().filter(|amount| *amount >= 0.0 && amount.is_finite()).ok_or_else(|| {
+    let cost_limit_usd =
+        match number(fields, "cost_limit_usd") {
+            None => None,
+            Some(amount) => Some(amount.filter(|amount| *amount >= 0.0 && amount.is_finite()).ok_or_else(|| {
                 Problem(format!("{at}cost_limit_usd"), "must be an amount in USD, 0 or more".to_owned())
-            })?)
-        }
-    };
+            })?),
+        };
     Ok(Limits {
         row_limit: whole("row_limit", 0, MAX_ROW_LIMIT)?,
         field_limit: whole("field_limit", 1, MAX_FIELD_LIMIT)?,
@@ -610,8 +642,17 @@ fn list<'a>(fields: &'a JsonObject, at: &str, key: &str) -> Result<Option<&'a Ve
     }
 }
 
-/// Writes what a source says over what was there, and leaves keys of others alone.
+/// Writes what a source says over what was there, and leaves alone what it says already, perhaps by a variable, and keys of
+/// others.
 fn write_source(source: &Source, fields: &mut JsonObject) {
+    let before = self::source(fields, "").unwrap_or_default();
+    let same = |key: &str| match key {
+        "default_resource_id" => before.default_resource_id == source.default_resource_id,
+        "row_limit" => before.limits.row_limit == source.limits.row_limit,
+        "field_limit" => before.limits.field_limit == source.limits.field_limit,
+        "cost_limit_usd" => before.limits.cost_limit_usd == source.limits.cost_limit_usd,
+        _ => false,
+    };
     let text = |text: &Option<String>| text.clone().map(Value::String);
     let whole = |number: Option<u32>| number.map(Value::from);
     let tables = source.tables.as_ref().map(|tables| Value::from(tables.clone()));
@@ -630,6 +671,7 @@ fn write_source(source: &Source, fields: &mut JsonObject) {
         ("autocontext", autocontext.map(|mode| Value::from(mode.name()))),
     ] {
         match value {
+            _ if same(key) => {}
             Some(value) => _ = fields.insert(key.to_owned(), value),
             // Taking a key out of the middle must not move the last one into its place.
             None => _ = fields.shift_remove(key),

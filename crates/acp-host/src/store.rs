@@ -17,6 +17,9 @@ use crate::table::{Cell, Table, TableError};
 /// Longest part of an id that comes from a name, so that file names stay within what file systems allow.
 const NAME_MAX: usize = 60;
 
+/// Why a write stopped that was told to.
+pub(crate) const CANCELLED: &str = "the call was cancelled";
+
 /// Why nothing was stored.
 #[derive(Debug)]
 pub enum StoreError {
@@ -146,23 +149,9 @@ pub struct Asked<'a> {
 /// is left behind by a table that fails; when it is one of several, those before it are removed again. Blocks, so call it
 /// where blocking is allowed.
 pub fn store(folder: &Path, asked: &Asked<'_>, answer: &ToolAnswer) -> Result<Vec<Stored>, StoreError> {
-    let Some(data) = &answer.meta.system_data else { return Err(StoreError::NoData) };
-    let words = Words::of(&answer.model_text);
-    if let Some(table) = Table::of_data(data) {
-        let meta = describe(asked, answer, &words, None, &table);
-        return Ok(vec![store_table(folder, asked, None, table, meta)?]);
-    }
-    let extraction = dataset_id(asked.source, &answer.meta.system_info.tool, None, asked.now);
     let mut stored = Vec::new();
-    for part in data.tables.iter().flatten() {
-        let table = Table::of_table(part);
-        let mut meta = describe(asked, answer, &words, Some(&part.name), &table);
-        meta.extraction = Some(extraction.clone());
-        meta.title = match (meta.title, &part.title) {
-            (Some(all), Some(own)) => Some(format!("{all} · {own}")),
-            (all, own) => all.or_else(|| own.clone()),
-        };
-        match store_table(folder, asked, Some(part.name.clone()), table, meta) {
+    for (name, table, meta) in tables(asked, answer)? {
+        match store_table(folder, asked, name, table, meta) {
             Ok(table) => stored.push(table),
             Err(error) => {
                 stored.iter().for_each(take_back);
@@ -171,6 +160,31 @@ pub fn store(folder: &Path, asked: &Asked<'_>, answer: &ToolAnswer) -> Result<Ve
         }
     }
     Ok(stored)
+}
+
+/// A table of an extraction: its name where there are several, its rows, and what its dataset will say.
+pub(crate) type Described<'a> = (Option<String>, Table<'a>, DatasetMeta);
+
+/// The tables of an answer.
+pub(crate) fn tables<'a>(asked: &Asked<'_>, answer: &'a ToolAnswer) -> Result<Vec<Described<'a>>, StoreError> {
+    let Some(data) = &answer.meta.system_data else { return Err(StoreError::NoData) };
+    let words = Words::of(&answer.model_text);
+    if let Some(table) = Table::of_data(data) {
+        let meta = describe(asked, answer, &words, None, &table);
+        return Ok(vec![(None, table, meta)]);
+    }
+    let extraction = uuid::Uuid::new_v4().to_string();
+    let described = data.tables.iter().flatten().map(|part| {
+        let table = Table::of_table(part);
+        let mut meta = describe(asked, answer, &words, Some(&part.name), &table);
+        meta.extraction = Some(extraction.clone());
+        meta.title = match (meta.title, &part.title) {
+            (Some(all), Some(own)) => Some(format!("{all} · {own}")),
+            (all, own) => all.or_else(|| own.clone()),
+        };
+        (Some(part.name.clone()), table, meta)
+    });
+    Ok(described.collect())
 }
 
 /// Half of an extraction is not the extraction.
@@ -240,7 +254,7 @@ pub fn utc(now: &ZonedDateTime) -> String {
     now.timestamp().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-fn store_table(
+pub(crate) fn store_table(
     folder: &Path,
     asked: &Asked<'_>,
     name: Option<String>,
@@ -264,7 +278,7 @@ pub(crate) fn write_rows(table: &Table<'_>, dataset: &mut NewDataset, stop: &Ato
     let mut text = String::new();
     table.read(|cells| {
         if stop.load(Ordering::Relaxed) {
-            return Err("the call was cancelled".to_owned());
+            return Err(CANCELLED.to_owned());
         }
         for cell in cells {
             csv_text(cell, &mut text)?;
@@ -489,7 +503,7 @@ pub fn clean(folder: &Path) -> io::Result<()> {
 }
 
 /// A cell as CSV has it: `null` is empty, text is plain, numbers keep their digits, objects and arrays are compact JSON.
-fn csv_text(cell: &Cell, text: &mut String) -> Result<(), String> {
+pub(crate) fn csv_text(cell: &Cell, text: &mut String) -> Result<(), String> {
     text.clear();
     let raw: &RawValue = cell;
     match raw.get().as_bytes().first() {
