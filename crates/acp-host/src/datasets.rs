@@ -3,13 +3,16 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use acp_protocol::JsonObject;
 use acp_protocol::error::ErrorCode;
 use acp_protocol::result::{ColumnType, TableFormat};
 use acp_protocol::session::HostTable;
+use jiff::ZonedDateTime;
 use serde_json::value::RawValue;
 use url::Url;
 
 use crate::client::RpcError;
+use crate::foreign;
 use crate::store::{self, CSV, DatasetMeta};
 
 /// Name of the folder in a project.
@@ -102,7 +105,21 @@ pub fn list(folder: &Path) -> io::Result<Listing> {
             Err(problem) => listing.unusable.push((path, problem)),
         }
     }
-    listing.datasets.sort_by(|one, other| one.meta.id.cmp(&other.meta.id));
+    // Of two files with one id, that of this host comes first, then the one that sorts first.
+    let foreign = |dataset: &Dataset| dataset.meta.origin == store::ORIGIN_CSV;
+    listing.datasets.sort_by(|one, other| {
+        (&one.meta.id, foreign(one), &one.csv).cmp(&(&other.meta.id, foreign(other), &other.csv))
+    });
+    let mut taken = Vec::new();
+    listing.datasets.dedup_by(|later, first| {
+        let same = later.meta.id == first.meta.id;
+        if same {
+            let problem = format!("its id would be {}, which another file has; rename it", first.meta.id);
+            taken.push((later.csv.clone(), problem));
+        }
+        same
+    });
+    listing.unusable.extend(taken);
     listing.unusable.sort();
     Ok(listing)
 }
@@ -143,8 +160,30 @@ fn read(folder: &Path, stem: &str, csv: &Path) -> Result<Dataset, String> {
 }
 
 /// A file that a person put into the folder: its columns have the types that its cells have.
-fn foreign(_csv: &Path) -> Result<Dataset, String> {
-    Err("it has no meta.json".to_owned())
+fn foreign(csv: &Path) -> Result<Dataset, String> {
+    let described = foreign::describe(csv)?;
+    let modified = std::fs::metadata(csv).and_then(|metadata| metadata.modified());
+    let modified = modified.ok().and_then(|time| ZonedDateTime::try_from(time).ok());
+    let meta = DatasetMeta {
+        id: foreign::id_of(csv),
+        origin: store::ORIGIN_CSV.to_owned(),
+        source: None,
+        acp: None,
+        tool: None,
+        sql: None,
+        resource_id: None,
+        arguments: JsonObject::new(),
+        template: None,
+        table: None,
+        extraction: None,
+        title: None,
+        description: (!described.notes.is_empty()).then(|| described.notes.join(" ")),
+        dates: Vec::new(),
+        headers: described.headers,
+        row_count: described.row_count,
+        created_at: modified.map(|time| store::utc(&time)).unwrap_or_default(),
+    };
+    Ok(Dataset { csv: csv.to_path_buf(), meta, delimiter: described.delimiter })
 }
 
 impl Dataset {
@@ -164,7 +203,12 @@ impl Dataset {
             .from_path(&self.csv)
             .map_err(broken)?;
         let names = reader.headers().map_err(broken)?;
-        if !names.iter().eq(self.meta.headers.iter().map(|header| header.name.as_str())) {
+        // Columns of a person's file may have got other names.
+        let fits = match self.meta.origin.as_str() {
+            store::ORIGIN_CSV => names.len() == self.meta.headers.len(),
+            _ => names.iter().eq(self.meta.headers.iter().map(|header| header.name.as_str())),
+        };
+        if !fits {
             return Err(damaged("its columns are not those of its meta".to_owned()));
         }
         let mut row = csv::StringRecord::new();

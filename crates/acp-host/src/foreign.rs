@@ -4,9 +4,12 @@
 //! Comma, semicolon and tab separate fields, whichever the first line has most of. A file that can't be read without a
 //! guess is refused, with the line to mend.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use acp_protocol::result::{ColumnType, Header};
 
@@ -133,6 +136,26 @@ pub struct Foreign {
     pub delimiter: u8,
     /// What a reader of the file should know: columns that got another name.
     pub notes: Vec<String>,
+}
+
+/// What a file holds, by [`infer`], remembered until the file changes. Blocks.
+pub fn describe(path: &Path) -> Result<Foreign, String> {
+    static KNOWN: LazyLock<Mutex<HashMap<PathBuf, Known>>> = LazyLock::new(Mutex::default);
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let metadata = std::fs::metadata(path).map_err(|error| ForeignError::from(error).to_string())?;
+    let stamp = (metadata.len(), metadata.modified().ok());
+    if let Some(Known { described, .. }) = known().get(path).filter(|known| known.stamp == stamp) {
+        return described.clone();
+    }
+    let described = infer(path).map_err(|error| error.to_string());
+    known().insert(path.to_path_buf(), Known { stamp, described: described.clone() });
+    described
+}
+
+/// What was found when a file had this length and time.
+struct Known {
+    stamp: (u64, Option<SystemTime>),
+    described: Result<Foreign, String>,
 }
 
 /// Reads a whole file and tells its columns. Empty fields are null. A column is integer, number, boolean, date or datetime

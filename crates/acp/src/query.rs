@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use acp_host::datasets::{self, Dataset, DatasetError};
@@ -19,12 +19,12 @@ use acp_host::store::{self, DatasetMeta, NewDataset};
 use acp_protocol::JsonObject;
 use acp_protocol::error::ErrorCode;
 use acp_protocol::result::{ColumnType, ExtractionModelResponse, Header};
-use jiff::Zoned;
+use jiff::ZonedDateTime;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Batch, Connection, Statement};
+use rusqlite::{Connection, Statement};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -100,8 +100,8 @@ pub(crate) fn query(
     check_name(folder, save_as)?;
     check_first_word(sql)?;
     let stop = Stop { deadline: Instant::now() + limits.time, limits: *limits, cancel: cancel.clone() };
-    let connection = connect(limits).map_err(|error| stop.explain(&error))?;
     let guard = Guard::default();
+    let connection = connect(&stop, &guard).map_err(|error| stop.explain(&error))?;
     let query = Query { connection: &connection, guard: &guard, stop: &stop, sql };
     let mut tables = query.name_tables(folder)?;
     for table in &mut tables {
@@ -155,20 +155,24 @@ fn first_word(sql: &str) -> &str {
     rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
 }
 
-fn connect(limits: &Limits) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_in_memory()?;
+fn connect(stop: &Stop, guard: &Guard) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
     connection.execute_batch(&format!(
         "PRAGMA hard_heap_limit = {}; PRAGMA temp_store = MEMORY; PRAGMA journal_mode = OFF;",
-        limits.memory
+        stop.limits.memory
     ))?;
     // A misspelt column in double quotes must be an error, not a text.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    let (stop, guard) = (stop.clone(), guard.clone());
+    connection.progress_handler(STEPS, Some(move || stop.now()))?;
+    connection.authorizer(Some(move |context: AuthContext<'_>| guard.allow(&context)))?;
     Ok(connection)
 }
 
 /// When to give up.
+#[derive(Clone)]
 struct Stop {
     deadline: Instant,
     limits: Limits,
@@ -215,7 +219,7 @@ impl Stop {
 /// What SQLite says, without the statement.
 fn message(error: &rusqlite::Error) -> String {
     match error {
-        rusqlite::Error::SqlInputError { msg, .. } | rusqlite::Error::SqliteQueryError(_, Some(msg)) => msg.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } | rusqlite::Error::SqliteFailure(_, Some(msg)) => msg.clone(),
         other => other.to_string(),
     }
 }
@@ -226,14 +230,27 @@ struct Guard(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
+    /// Whether it is the query that is prepared, not what fills the tables.
+    watching: bool,
     /// Table and column; a column without name stands for the rows alone, as in `count(*)`.
     read: BTreeSet<(String, String)>,
     refused: Option<&'static str>,
 }
 
 impl Guard {
+    fn watch(&self, watching: bool) {
+        self.seen().watching = watching;
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn allow(&self, context: &AuthContext<'_>) -> Authorization {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
+        if !seen.watching {
+            return Authorization::Allow;
+        }
         let refused = match context.action {
             AuthAction::Select | AuthAction::Recursive => return Authorization::Allow,
             AuthAction::Read { table_name, column_name } => {
@@ -256,12 +273,11 @@ impl Guard {
     }
 
     fn refused(&self) -> Option<&'static str> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).refused
+        self.seen().refused
     }
 
     fn reads(&self, table: &str, column: &str) -> bool {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.read.contains(&(table.to_owned(), column.to_lowercase()))
+        self.seen().read.contains(&(table.to_owned(), column.to_lowercase()))
     }
 }
 
@@ -272,23 +288,17 @@ struct Query<'a> {
     sql: &'a str,
 }
 
-impl Query<'_> {
+impl<'a> Query<'a> {
     /// Prepares the statement, with nothing allowed but reading.
-    fn prepare(&self) -> Result<Statement<'_>, rusqlite::Error> {
-        let guard = self.guard.clone();
-        self.connection.authorizer(Some(move |context: AuthContext<'_>| guard.allow(&context)))?;
-        let mut batch = Batch::new(self.connection, self.sql);
-        let statement = batch.next()?.ok_or(rusqlite::Error::InvalidQuery)?;
-        match batch.next() {
-            Ok(None) => Ok(statement),
-            _ => Err(rusqlite::Error::MultipleStatement),
-        }
+    fn prepare(&self) -> Result<Statement<'a>, rusqlite::Error> {
+        self.guard.watch(true);
+        self.connection.prepare(self.sql)
     }
 
     /// Does what the guard would refuse.
-    fn unguarded<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, QueryError> {
-        let nobody = None::<fn(AuthContext<'_>) -> Authorization>;
-        self.connection.authorizer(nobody).and_then(|()| work(self.connection)).map_err(|error| self.explain(&error))
+    fn unguarded<T>(&self, work: impl FnOnce(&'a Connection) -> rusqlite::Result<T>) -> Result<T, QueryError> {
+        self.guard.watch(false);
+        work(self.connection).map_err(|error| self.explain(&error))
     }
 
     fn explain(&self, error: &rusqlite::Error) -> QueryError {
@@ -297,7 +307,7 @@ impl Query<'_> {
             (None, rusqlite::Error::MultipleStatement) => {
                 invalid("There is more than one statement. Write one SELECT, without anything behind its semicolon.")
             }
-            (None, rusqlite::Error::InvalidQuery) => invalid("There is no statement. Write one SELECT."),
+            (None, rusqlite::Error::Empty) => invalid("There is no statement. Write one SELECT."),
             (None, error) => self.stop.explain(error),
         }
     }
@@ -342,18 +352,11 @@ impl Query<'_> {
     fn run(&self, folder: &Path, save_as: Option<&str>) -> Result<Answer, QueryError> {
         let mut statement = self.prepare().map_err(|error| self.explain(&error))?;
         self.check_statement(&statement)?;
-        let (cancel, deadline) = (self.stop.cancel.clone(), self.stop.deadline);
-        let stop = move || cancel.is_cancelled() || Instant::now() >= deadline;
-        self.connection.progress_handler(STEPS, Some(stop)).map_err(|error| self.explain(&error))?;
         let names = statement.column_names().into_iter().map(str::to_owned);
         let (names, renamed) = unique_names(names);
-        let mut columns: Vec<ResultColumn> = statement
-            .columns()
-            .iter()
-            .zip(names)
-            .map(|(column, name)| ResultColumn::new(name, column.decl_type()))
-            .collect();
-        let now = Zoned::now();
+        let mut columns: Vec<ResultColumn> =
+            statement.columns().zip(names).map(|(column, name)| ResultColumn::new(name, column.decl_type())).collect();
+        let now = ZonedDateTime::now();
         let mut file = new_dataset(folder, save_as, &headers_of(&columns), &now)?;
         let (mut shown, mut bytes) = (Vec::new(), 0);
         let mut rows = statement.raw_query();
@@ -413,7 +416,7 @@ impl Query<'_> {
         Ok(Answer { response, stored })
     }
 
-    fn describe(&self, id: &str, headers: Vec<Header>, row_count: u64, now: &Zoned) -> DatasetMeta {
+    fn describe(&self, id: &str, headers: Vec<Header>, row_count: u64, now: &ZonedDateTime) -> DatasetMeta {
         DatasetMeta {
             id: id.to_owned(),
             origin: store::ORIGIN_QUERY.to_owned(),
@@ -440,7 +443,7 @@ fn new_dataset(
     folder: &Path,
     save_as: Option<&str>,
     headers: &[Header],
-    now: &Zoned,
+    now: &ZonedDateTime,
 ) -> Result<NewDataset, QueryError> {
     match save_as {
         Some(id) => NewDataset::replacing(folder, id, headers),
@@ -481,8 +484,12 @@ impl Table {
     }
 
     fn create(&self) -> String {
-        let columns: Vec<String> =
-            self.names.iter().zip(&self.types).map(|(name, of)| format!("{} {}", quoted(name), declared(*of))).collect();
+        let columns: Vec<String> = self
+            .names
+            .iter()
+            .zip(&self.types)
+            .map(|(name, of)| format!("{} {}", quoted(name), declared(*of)))
+            .collect();
         format!("CREATE TABLE {} ({})", quoted(&self.dataset.meta.id), columns.join(", "))
     }
 
@@ -490,8 +497,9 @@ impl Table {
     /// it as text.
     fn load(&mut self, query: &Query<'_>) -> Result<(), QueryError> {
         let id = &self.dataset.meta.id;
+        let everything = joins_by_name(query.sql);
         let used: Vec<usize> =
-            (0..self.names.len()).filter(|place| query.guard.reads(id, &self.names[*place])).collect();
+            (0..self.names.len()).filter(|place| everything || query.guard.reads(id, &self.names[*place])).collect();
         let rounded = self.fill(query, &used)?;
         if rounded.is_empty() {
             return Ok(());
@@ -500,7 +508,9 @@ impl Table {
             self.types[*place] = ColumnType::String;
         }
         self.as_text = rounded;
-        query.unguarded(|connection| connection.execute_batch(&format!("DROP TABLE {}; {}", quoted(id), self.create())))?;
+        query.unguarded(|connection| {
+            connection.execute_batch(&format!("DROP TABLE {}; {}", quoted(id), self.create()))
+        })?;
         self.fill(query, &used).map(drop)
     }
 
@@ -589,6 +599,13 @@ fn value(text: &str, column_type: ColumnType) -> Option<ValueRef<'_>> {
             Some(ValueRef::Text(text.as_bytes()))
         }
     }
+}
+
+/// Whether a join may compare columns of one name. SQLite's authorizer doesn't hear of those, so all columns are loaded then;
+/// that the words may stand in a text does no harm.
+fn joins_by_name(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    ["using", "natural"].iter().any(|word| sql.contains(word))
 }
 
 fn quoted(name: &str) -> String {
@@ -777,7 +794,10 @@ mod tests {
 
     fn sales() -> Data {
         Data::new(&[
-            ("sales.csv", "day,units,amount,flag,zip\n2026-07-01,2,1.5,true,08001\n2026-07-02,3,,false,28001\n2026-08-01,5,10,,\n"),
+            (
+                "sales.csv",
+                "day,units,amount,flag,zip\n2026-07-01,2,1.5,true,08001\n2026-07-02,3,,false,28001\n2026-08-01,5,10,,\n",
+            ),
             ("shops.csv", "zip;name\n08001;Rambla\n28001;Sol\n"),
         ])
     }
@@ -790,15 +810,52 @@ mod tests {
             json!([{"month": "07", "units": 5, "average": 1.5}, {"month": "08", "units": 5, "average": 10.0}])
         );
         assert_eq!(
-            data.rows("SELECT s.name, SALES.units, flag FROM sales JOIN Shops AS s USING (zip) WHERE units > '1' ORDER BY 2"),
+            data.rows(
+                "SELECT s.name, SALES.units, flag FROM sales JOIN Shops AS s USING (zip) WHERE units > '1' ORDER BY 2"
+            ),
             json!([{"name": "Rambla", "units": 2, "flag": true}, {"name": "Sol", "units": 3, "flag": false}])
         );
         assert_eq!(data.rows("SELECT COUNT(*) AS n, COUNT(amount) AS some FROM sales"), json!([{"n": 3, "some": 2}]));
-        assert_eq!(data.rows("-- a remark\n /* another */ WITH sales AS (SELECT 1 AS x) SELECT * FROM sales;"), json!([{"x": 1}]));
+        assert_eq!(
+            data.rows("-- a remark\n /* another */ WITH sales AS (SELECT 1 AS x) SELECT * FROM sales;"),
+            json!([{"x": 1}])
+        );
         assert_eq!(
             data.rows("SELECT a.units, b.units FROM sales a, sales b WHERE a.day < b.day AND b.units = 3"),
             json!([{"units": 2, "units_2": 3}])
         );
+    }
+
+    /// Only what a query reads is loaded: columns that are left out would be NULL.
+    #[test]
+    fn a_column_is_loaded_however_it_is_read() {
+        let data = Data::new(&[
+            ("a.csv", "k,x,y\n1,10,p\n2,20,q\n"),
+            ("b.csv", "k,z\n1,100\n2,200\n"),
+            ("c.csv", "code,w\n1,7\n2,8\n"),
+            ("d.csv", "only\n20\n"),
+        ]);
+        for (sql, expected) in [
+            ("SELECT z FROM a JOIN b USING (k) WHERE x = 20", json!([{"z": 200}])),
+            ("SELECT z FROM a NATURAL JOIN b ORDER BY x DESC LIMIT 1", json!([{"z": 200}])),
+            ("WITH e AS (SELECT code AS k FROM c) SELECT SUM(x) AS s FROM a JOIN e USING (k)", json!([{"s": 30}])),
+            ("SELECT l.x FROM a AS l JOIN a AS r USING (k) WHERE r.y = 'q'", json!([{"x": 20}])),
+            ("SELECT y FROM a WHERE x IN d", json!([{"y": "q"}])),
+            ("SELECT y FROM a WHERE (k, x) IN (SELECT k, 20 FROM b)", json!([{"y": "q"}])),
+            ("SELECT (SELECT w FROM c WHERE code = a.k) AS w FROM a ORDER BY x DESC LIMIT 1", json!([{"w": 8}])),
+            ("SELECT y FROM (SELECT * FROM a ORDER BY x DESC) LIMIT 1", json!([{"y": "q"}])),
+            ("SELECT a.* FROM a, b WHERE a.k = b.k AND z = 100", json!([{"k": 1, "x": 10, "y": "p"}])),
+            (
+                "SELECT y, SUM(x) OVER (ORDER BY k) AS s FROM a WINDOW w AS (ORDER BY k)",
+                json!([{"y": "p", "s": 10}, {"y": "q", "s": 30}]),
+            ),
+            ("SELECT COUNT(*) AS n FROM a GROUP BY y HAVING MAX(x) > 10", json!([{"n": 1}])),
+            ("SELECT 1 AS one FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND z > 100)", json!([{"one": 1}])),
+            ("SELECT y FROM a UNION SELECT z FROM b ORDER BY 1 LIMIT 1", json!([{"y": 100}])),
+            ("SELECT value FROM a, json_each('[' || x || ']') WHERE y = 'q'", json!([{"value": 20}])),
+        ] {
+            assert_eq!(data.rows(sql), expected, "{sql}");
+        }
     }
 
     /// B-16.6-05: whatever is no SELECT is refused as a write, however it is hidden.
@@ -807,15 +864,33 @@ mod tests {
         let data = sales();
         let before = std::fs::read(data.0.path().join("sales.csv")).unwrap();
         for sql in [
-            "DELETE FROM sales", "INSERT INTO nowhere VALUES (1)", "DROP TABLE sales", "CREATE TABLE x (a)", "UPDATE sales SET units = 1",
-            "PRAGMA table_info(sales)", "ATTACH 'x.db' AS x", "VACUUM INTO 'x.db'", "EXPLAIN SELECT 1", "BEGIN", "REPLACE INTO sales VALUES (1)",
-            "WITH x AS (SELECT 1) DELETE FROM sales", "WITH x AS (SELECT 1) INSERT INTO sales SELECT * FROM x", "WITH x AS (SELECT 1) UPDATE sales SET units = 1",
-            "SELECT load_extension('x')", "REINDEX", "ANALYZE", "SAVEPOINT x", "SELECT * FROM pragma_hard_heap_limit(1)", "/**/ DELETE FROM sales",
+            "DELETE FROM sales",
+            "INSERT INTO nowhere VALUES (1)",
+            "DROP TABLE sales",
+            "CREATE TABLE x (a)",
+            "UPDATE sales SET units = 1",
+            "PRAGMA table_info(sales)",
+            "ATTACH 'x.db' AS x",
+            "VACUUM INTO 'x.db'",
+            "EXPLAIN SELECT 1",
+            "BEGIN",
+            "REPLACE INTO sales VALUES (1)",
+            "WITH x AS (SELECT 1) DELETE FROM sales",
+            "WITH x AS (SELECT 1) INSERT INTO sales SELECT * FROM x",
+            "WITH x AS (SELECT 1) UPDATE sales SET units = 1",
+            "SELECT load_extension('x')",
+            "REINDEX",
+            "ANALYZE",
+            "SAVEPOINT x",
+            "SELECT * FROM pragma_table_info('sales')",
+            "/**/ DELETE FROM sales",
         ] {
             let error = data.refused(sql);
             assert_eq!(error.code, ErrorCode::ReadOnlyViolation, "{sql}: {error}");
         }
-        for sql in ["SELECT 1; SELECT 2", "SELECT 1; DELETE FROM sales", "", " -- nothing", "SELECT", "SELECT 'never closed"] {
+        for sql in
+            ["SELECT 1; SELECT 2", "SELECT 1; DELETE FROM sales", "", " -- nothing", "SELECT", "SELECT 'never closed"]
+        {
             let error = data.refused(sql);
             assert!(matches!(error.code, ErrorCode::InvalidArguments | ErrorCode::ReadOnlyViolation), "{sql}: {error}");
         }
@@ -829,7 +904,10 @@ mod tests {
         assert!(error.code == ErrorCode::TableNotFound && error.message.contains("Closest: sales"), "{error}");
         for sql in ["SELECT unit FROM sales", "SELECT sales.unit FROM sales", "SELECT \"unit\" FROM sales"] {
             let error = data.refused(sql);
-            assert!(error.code == ErrorCode::InvalidArguments && error.message.contains("Closest: units"), "{sql}: {error}");
+            assert!(
+                error.code == ErrorCode::InvalidArguments && error.message.contains("Closest: units"),
+                "{sql}: {error}"
+            );
         }
         let error = data.refused("SELECT * FROM a.b");
         assert!(error.message.contains("no dataset a.b"), "{error}");
@@ -854,10 +932,15 @@ mod tests {
             row.iter().for_each(|cell| file.field(cell).unwrap());
             file.end_row().unwrap();
         }
-        let stop = Stop { deadline: Instant::now(), limits: Limits::default(), cancel: CancellationToken::new() };
-        let connection = connect(&Limits::default()).unwrap();
-        let query = Query { connection: &connection, guard: &Guard::default(), stop: &stop, sql: "" };
-        let meta = query.describe("exact", headers.to_vec(), 2, &Zoned::now());
+        let stop = Stop {
+            deadline: Instant::now() + Duration::from_secs(9),
+            limits: Limits::default(),
+            cancel: CancellationToken::new(),
+        };
+        let guard = Guard::default();
+        let connection = connect(&stop, &guard).unwrap();
+        let query = Query { connection: &connection, guard: &guard, stop: &stop, sql: "" };
+        let meta = query.describe("exact", headers.to_vec(), 2, &ZonedDateTime::now());
         file.finish(&meta).unwrap();
         let answer = folder.run("SELECT i, n, t FROM exact ORDER BY n").unwrap();
         let rows: Vec<&str> = answer.response.rows.iter().map(|row| row.get()).collect();
@@ -877,13 +960,13 @@ mod tests {
     #[test]
     fn results_are_datasets() {
         let data = sales();
-        let sql = "SELECT day, units * 2 AS twice, amount, flag, NULL AS nothing, zip, units || '' AS text, date(day, '+1 day') AS next FROM sales";
+        let sql = "SELECT day, units * 2 AS twice, amount, flag, NULL AS none, zip, units || '' AS text, date(day, '+1 day') AS next FROM sales";
         let stored = data.save(sql, Some("doubled")).unwrap().stored.unwrap();
         let types: Vec<String> =
             stored.headers.iter().map(|header| format!("{}:{:?}", header.name, header.column_type)).collect();
         assert_eq!(
             types.join(" "),
-            "day:Date twice:Integer amount:Number flag:Boolean nothing:String zip:String text:String next:Date"
+            "day:Date twice:Integer amount:Number flag:Boolean none:String zip:String text:String next:Date"
         );
         assert_eq!((stored.id.as_str(), stored.origin.as_str(), stored.row_count), ("doubled", "query", 3));
         assert_eq!(stored.sql.as_deref(), Some(sql));
@@ -891,7 +974,10 @@ mod tests {
         data.save("SELECT 7 AS seven", Some("doubled")).unwrap();
         assert_eq!(data.rows("SELECT * FROM doubled"), json!([{"seven": 7}]));
         let emptied = data.save("SELECT 7 AS seven WHERE 0", Some("doubled")).unwrap();
-        assert_eq!((emptied.response.notice.as_str(), emptied.stored.unwrap().row_count), ("The query returned no rows.", 0));
+        assert_eq!(
+            (emptied.response.notice.as_str(), emptied.stored.unwrap().row_count),
+            ("The query returned no rows.", 0)
+        );
         assert_eq!(data.rows("SELECT * FROM doubled"), json!([]));
         assert!(data.run("SELECT 1 AS one WHERE 0").unwrap().stored.is_none());
         for name in ["sales", "Sales", "order", "a-b", "../x", "", "1a", "año"] {

@@ -103,7 +103,8 @@ impl Own {
                 json!(["sql"]),
             ),
         };
-        let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        let schema =
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         let schema = schema.as_object().cloned().unwrap_or_default();
         // A query adds a dataset, and with `save_as` it takes the place of a former result.
         let reads = self != Self::Query;
@@ -153,9 +154,9 @@ impl Own {
 async fn list(host: &Host, arguments: DatasetsArguments) -> Result<Vec<String>, ErrorPayload> {
     let folder = host.data();
     let listing = tokio::task::spawn_blocking(move || datasets::list(&folder)).await.map_err(std::io::Error::other);
-    let listing = listing.and_then(|listing| listing).map_err(|error| {
-        payload(ErrorCode::UpstreamError, format!("The folder {FOLDER} can't be read: {error}."))
-    })?;
+    let listing = listing
+        .and_then(|listing| listing)
+        .map_err(|error| payload(ErrorCode::UpstreamError, format!("The folder {FOLDER} can't be read: {error}.")))?;
     let filter = arguments.filter.unwrap_or_default().to_lowercase();
     let matching: Vec<&Dataset> = listing.datasets.iter().filter(|dataset| mentions(dataset, &filter)).collect();
     // The newest are those that are spoken of.
@@ -240,7 +241,8 @@ async fn run_query(
             }
         }
     };
-    let answer = answer.map_err(|_| payload(ErrorCode::UpstreamError, "The query failed inside. Write it another way."))?;
+    let answer =
+        answer.map_err(|_| payload(ErrorCode::UpstreamError, "The query failed inside. Write it another way."))?;
     let Answer { response, stored } = answer.map_err(|error| payload(error.code, error.message))?;
     let unwritable = |error: serde_json::Error| payload(ErrorCode::UpstreamError, error.to_string());
     let mut texts = vec![serde_json::to_string(&response).map_err(unwritable)?];

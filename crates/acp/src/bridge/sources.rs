@@ -117,7 +117,8 @@ fn name_datasets(schema: &mut JsonObject) {
     for property in properties.values_mut() {
         if property.get(ANNOTATION_INPUT).and_then(Value::as_str) == Some(INPUT_TABLE_REF) {
             let said = property["description"].as_str().unwrap_or_default();
-            let said = format!("{said} Pass the id of a dataset of acp-data, as acp_datasets lists it; never rows or SQL.");
+            let said =
+                format!("{said} Pass the id of a dataset of acp-data, as acp_datasets lists it; never rows or SQL.");
             property["description"] = said.trim_start().into();
         }
     }
@@ -153,7 +154,8 @@ pub(super) async fn state(host: &Host) -> Value {
                 sources.path().display()
             ));
         }
-        problems.extend(sources.unknown().iter().map(|key| format!("sources.json: {key} is not known and has no effect.")));
+        problems
+            .extend(sources.unknown().iter().map(|key| format!("sources.json: {key} is not known and has no effect.")));
     }
     let used = |id: &str| entries.iter().any(|entry| entry.source.acp == id);
     let unused: Vec<Value> = packages
