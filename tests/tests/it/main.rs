@@ -2,6 +2,7 @@
 //!
 //! Most of them are data, in `vectors/`. What data can't say is here as Rust.
 
+mod acp;
 mod allow_list;
 mod audit;
 mod bigquery;

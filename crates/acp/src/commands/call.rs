@@ -31,6 +31,9 @@ pub(super) async fn run(folders: &Folders, arguments: Arguments) -> Result<Repor
     let outcome =
         progress::watched(&host, |receiver| host.call(&arguments.source, &arguments.tool, values, receiver)).await?;
     let mut text = outcome.model_text.clone();
+    if !outcome.blocks.is_empty() {
+        text.push_str(&format!("\n\n(With {} more of content, which --json prints.)", outcome.blocks.len()));
+    }
     for note in &outcome.notes {
         text.push_str(&format!("\n\n{note}"));
     }
@@ -52,7 +55,7 @@ pub(super) async fn run(folders: &Folders, arguments: Arguments) -> Result<Repor
             "is_error": outcome.is_error,
             "notes": outcome.notes,
             "datasets": datasets,
-            "pictures": outcome.blocks.len(),
+            "content": outcome.blocks,
             "info": outcome.info,
         }),
     );
