@@ -5,6 +5,7 @@
 mod allow_list;
 mod audit;
 mod bigquery;
+mod bridge;
 mod check;
 mod command_line;
 mod files;
