@@ -20,8 +20,17 @@ const FILE_MAX: u64 = 1024 * 1024;
 
 const DOCUMENT_KEYS: [&str; 2] = ["defaults", "sources"];
 const LIMIT_KEYS: [&str; 3] = ["row_limit", "field_limit", "cost_limit_usd"];
-const SOURCE_KEYS: [&str; 8] =
-    ["id", "acp", "label", "credentials", "config", "default_resource_id", "tables", "autocontext"];
+const SOURCE_KEYS: [&str; 9] = [
+    "id",
+    "acp",
+    "label",
+    "credentials",
+    "config",
+    "default_resource_id",
+    "tables",
+    "autocontext",
+    "autocontext_blocks",
+];
 
 /// Why `sources.json` can't be used or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +107,8 @@ pub enum Autocontext {
 }
 
 impl Autocontext {
-    const ALL: [Self; 2] = [Self::OnFirstCall, Self::Off];
+    /// Every mode.
+    pub const ALL: [Self; 2] = [Self::OnFirstCall, Self::Off];
 
     /// Its name in `sources.json`.
     pub fn name(self) -> &'static str {
@@ -130,6 +140,8 @@ pub struct Source {
     pub tables: Option<Vec<String>>,
     /// How the model gets autocontext.
     pub autocontext: Autocontext,
+    /// The blocks that it gets; absent: all.
+    pub autocontext_blocks: Option<Vec<String>>,
 }
 
 /// Credentials must not reach a log by way of `{:?}`.
@@ -406,7 +418,9 @@ impl Reference {
         Value::Object(JsonObject::from_iter([(kind.to_owned(), value)]))
     }
 
-    fn resolve(&self, folder: &Path, project: &Path) -> Result<String, String> {
+    /// The text it stands for; `folder` is that of `sources.json`. The message of a failure is to be read after the place of
+    /// the reference. Blocks.
+    pub fn resolve(&self, folder: &Path, project: &Path) -> Result<String, String> {
         match self {
             Self::Env(name) => variable(name),
             Self::FileInEnv(name) => Self::File(variable(name)?).resolve(folder, project),
@@ -548,13 +562,6 @@ fn source(fields: &JsonObject, at: &str) -> Result<Source, Problem> {
     if !acp_protocol::manifest::is_package_id(&acp) {
         return Err(Problem(format!("{at}acp"), "is no id of a connector; `acp list` shows them".to_owned()));
     }
-    let tables = match list(fields, at, "tables")? {
-        None => None,
-        Some(names) => {
-            let names: Option<Vec<String>> = names.iter().map(|name| name.as_str().map(str::to_owned)).collect();
-            Some(names.ok_or_else(|| Problem(format!("{at}tables"), "must be a list of names of tables".to_owned()))?)
-        }
-    };
     let autocontext = match text(fields, at, "autocontext")? {
         None => Autocontext::default(),
         Some(name) => Autocontext::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
@@ -570,8 +577,9 @@ fn source(fields: &JsonObject, at: &str) -> Result<Source, Problem> {
         config: object(fields, at, "config")?,
         default_resource_id: resource(fields, at)?,
         limits: limits(fields, at)?,
-        tables,
+        tables: names(fields, at, "tables")?,
         autocontext,
+        autocontext_blocks: names(fields, at, "autocontext_blocks")?,
     })
 }
 
@@ -618,6 +626,12 @@ fn limits(fields: &JsonObject, at: &str) -> Result<Limits, Problem> {
     })
 }
 
+fn names(fields: &JsonObject, at: &str, key: &str) -> Result<Option<Vec<String>>, Problem> {
+    let Some(list) = list(fields, at, key)? else { return Ok(None) };
+    let names: Option<Vec<String>> = list.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+    names.map(Some).ok_or_else(|| Problem(format!("{at}{key}"), "must be a list of names in quotes".to_owned()))
+}
+
 fn text(fields: &JsonObject, at: &str, key: &str) -> Result<Option<String>, Problem> {
     match fields.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -655,7 +669,7 @@ fn write_source(source: &Source, fields: &mut JsonObject) {
     };
     let text = |text: &Option<String>| text.clone().map(Value::String);
     let whole = |number: Option<u32>| number.map(Value::from);
-    let tables = source.tables.as_ref().map(|tables| Value::from(tables.clone()));
+    let names = |names: &Option<Vec<String>>| names.clone().map(Value::from);
     let autocontext = Some(source.autocontext).filter(|mode| *mode != Autocontext::default());
     for (key, value) in [
         ("id", Some(Value::String(source.id.clone()))),
@@ -667,8 +681,9 @@ fn write_source(source: &Source, fields: &mut JsonObject) {
         ("row_limit", whole(source.limits.row_limit)),
         ("field_limit", whole(source.limits.field_limit)),
         ("cost_limit_usd", source.limits.cost_limit_usd.map(Value::from)),
-        ("tables", tables),
+        ("tables", names(&source.tables)),
         ("autocontext", autocontext.map(|mode| Value::from(mode.name()))),
+        ("autocontext_blocks", names(&source.autocontext_blocks)),
     ] {
         match value {
             _ if same(key) => {}

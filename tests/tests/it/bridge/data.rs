@@ -58,9 +58,10 @@ fn several_tables_are_several_datasets() {
     place.install("toy", "Toy", &binary_of("acp-toy"), &["--variant", "multi"]);
     place.write_sources(&json!({"sources": [source("shop", KEYS[0])]}).to_string());
     let mut bridge = place.start("several tables");
-    let seen = bridge.call("shop__shoot", json!({})).ok();
+    let seen = bridge.call("shop__shoot", json!({"sizes": r#"{"ga4_hits":14,"datalayer":0,"cookies":9}"#})).ok();
     let metas: Vec<String> = bridge.files().into_iter().filter(|name| name.ends_with(".meta.json")).collect();
-    assert!(metas.len() > 1, "{metas:?}");
+    assert_eq!(metas.len(), 2, "{metas:?}");
+    assert!(seen.notes().contains("No data: datalayer."), "{}", seen.notes());
     for name in &metas {
         let id = name.trim_end_matches(".meta.json");
         assert!(seen.notes().contains(&format!("dataset \"{id}\" in acp-data/{id}.csv")), "{id}: {}", seen.notes());

@@ -11,6 +11,7 @@ mod session;
 mod tools;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -92,8 +93,12 @@ impl Place {
     }
 
     fn start_with(self, title: &str, change: impl FnOnce(Setup) -> Setup) -> Bridge {
-        let server = change(self.setup(title)).start();
-        Bridge { server, place: self }
+        let setup = change(self.setup(title));
+        let root = Arc::new(tempfile::tempdir().expect("a folder for the session"));
+        for folder in ["cwd", "os-tmp", "home", "project"] {
+            std::fs::create_dir(root.path().join(folder)).expect("a folder of the session");
+        }
+        Bridge { server: setup.start_in(root), place: self }
     }
 }
 

@@ -94,7 +94,7 @@ fn errors_say_who_can_mend_them() {
     let mut bridge = place.start("errors");
     for (tool, arguments, name, note) in [
         ("shop__boom", json!({"kind": "403auth"}), "ACP_CREDENTIALS_INVALID", Some("shop")),
-        ("keyless__rows", json!({"resource_id": "acc_1"}), "ACP_CREDENTIALS_MISSING", Some("keyless")),
+        ("keyless__rows", json!({"resource_id": "acc_1", "n": 1}), "ACP_CREDENTIALS_MISSING", Some("keyless")),
         (
             "paid__run_sql",
             json!({"query": "SELECT 1 /* bytes=1099511627776 */"}),

@@ -1,0 +1,60 @@
+//! A call with its progress on the terminal, which Ctrl-C cancels.
+
+use std::future::Future;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_host::client::{OnProgress, Progress};
+use acp_host::host::{Host, HostError};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::report::Failure;
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs a call of `host` and ends the host's servers. `call` gets what is to receive progress.
+pub(crate) async fn watched<T, F>(host: &Host, call: impl FnOnce(Option<OnProgress>) -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, HostError>>,
+{
+    let bar = bar();
+    let receiver = bar.clone().map(|bar| -> OnProgress { Arc::new(move |progress| show(&bar, progress)) });
+    let outcome = tokio::select! {
+        outcome = call(receiver) => outcome.map_err(Failure::from),
+        // The dropped call tells the server that it is cancelled.
+        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::interrupted()),
+    };
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    host.close().await;
+    outcome
+}
+
+/// A bar where a person looks: in a log it would only be noise.
+fn bar() -> Option<ProgressBar> {
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(TICK);
+    Some(bar)
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    if let Some(total) = progress.total.filter(|total| *total > 0.0) {
+        if bar.length().is_none()
+            && let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}")
+        {
+            bar.set_style(style);
+        }
+        bar.set_length(total as u64);
+        bar.set_position(progress.progress as u64);
+    }
+    if let Some(message) = progress.message {
+        // Servers write it: no line breaks, and no sequences that move the cursor.
+        let plain: String = message.chars().filter(|character| !character.is_control()).take(200).collect();
+        bar.set_message(plain);
+    }
+}
