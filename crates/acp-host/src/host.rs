@@ -34,6 +34,9 @@ use crate::store::{self, Asked, StoreError, Stored};
 use crate::table::Table;
 use crate::window::{Window, Windowed};
 
+/// Longest line from a server: tables above [`INLINE_MAX_BYTES`] come as files.
+const LINE_MAX: usize = 32 * 1024 * 1024;
+
 /// Where a host finds everything, and how it introduces itself.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -365,6 +368,7 @@ impl Host {
         let (data, tmp) = (self.data(), tmp.to_path_buf());
         ClientOptions::default()
             .name(&self.shared.options.name)
+            .line_max(LINE_MAX)
             .capability(Some(ClientCapability {
                 version: PROTOCOL_VERSION.to_owned(),
                 stores_system_data: true,

@@ -17,7 +17,7 @@ use acp_host::datasets::{self, Dataset, DatasetError};
 use acp_host::foreign::{self, common_type, is_exact_float, is_plain_name, type_of, unique_names};
 use acp_host::store::{self, DatasetMeta, NewDataset};
 use acp_protocol::JsonObject;
-use acp_protocol::error::ErrorCode;
+use acp_protocol::error::{ErrorCode, ErrorPayload};
 use acp_protocol::result::{ColumnType, ExtractionModelResponse, Header};
 use jiff::ZonedDateTime;
 use rusqlite::config::DbConfig;
@@ -68,6 +68,16 @@ pub(crate) struct QueryError {
 impl QueryError {
     fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// As tools answer it (12.1).
+    pub(crate) fn payload(&self) -> ErrorPayload {
+        ErrorPayload {
+            code: self.code.code().into(),
+            name: self.code.name().to_owned(),
+            message: self.message.clone(),
+            data: None,
+        }
     }
 }
 

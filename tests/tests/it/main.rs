@@ -6,6 +6,7 @@ mod acp;
 mod allow_list;
 mod audit;
 mod bigquery;
+mod bridge;
 mod check;
 mod command_line;
 mod files;

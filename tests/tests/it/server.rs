@@ -29,7 +29,6 @@ pub(crate) fn acp_client() -> Value {
 }
 
 /// The built binary of another package, which lies beside the toy's.
-#[expect(dead_code, reason = "the connectors' suites need it")]
 pub(crate) fn binary_of(name: &str) -> PathBuf {
     let path =
         Path::new(env!("CARGO_BIN_EXE_acp-toy")).with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX));
@@ -97,6 +96,11 @@ impl Setup {
         }
     }
 
+    /// Another program, and a client that does not know ACP.
+    pub(crate) fn program(program: PathBuf, title: &str) -> Self {
+        Self { program, arguments: Vec::new(), client: None, ..Self::toy(title) }
+    }
+
     /// Adds arguments; a repeated flag replaces the earlier one.
     pub(crate) fn arguments(mut self, arguments: &[&str]) -> Self {
         if let [flag, _] = arguments
@@ -159,6 +163,11 @@ impl Setup {
             std::fs::create_dir(root.path().join(folder)).expect("a folder of the session");
         }
         std::fs::write(root.path().join("file"), "not a folder").expect("a file of the session");
+        Server::start(self, root)
+    }
+
+    /// Starts it in the folder of another session.
+    pub(crate) fn start_in(self, root: Arc<TempDir>) -> Server {
         Server::start(self, root)
     }
 }

@@ -205,7 +205,11 @@ async fn read_lines(mut reader: impl AsyncBufRead + Unpin, connection: Arc<Conne
         line.shrink_to(1024 * 1024);
         match read_line(&mut reader, &mut line, settings.line_max).await {
             Ok(true) => {}
-            Ok(false) => break None,
+            Ok(false) => {
+                // Its last words may take a moment; whoever looks meanwhile must not take it for open.
+                connection.close_input();
+                break None;
+            }
             Err(reason) => break Some(reason),
         }
         if !line.trim_ascii().is_empty()

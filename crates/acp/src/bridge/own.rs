@@ -243,7 +243,7 @@ async fn run_query(
     };
     let answer =
         answer.map_err(|_| payload(ErrorCode::UpstreamError, "The query failed inside. Write it another way."))?;
-    let Answer { response, stored } = answer.map_err(|error| payload(error.code, error.message))?;
+    let Answer { response, stored } = answer.map_err(|error| error.payload())?;
     let unwritable = |error: serde_json::Error| payload(ErrorCode::UpstreamError, error.to_string());
     let mut texts = vec![serde_json::to_string(&response).map_err(unwritable)?];
     texts.extend(stored.map(|meta| {

@@ -3,11 +3,9 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use crate::bridge::SERVER;
 use crate::folders::Folders;
 use crate::report::{Failure, Report};
-
-/// The bridge's name in the settings of a client.
-const SERVER: &str = "acp";
 
 /// Arguments.
 #[derive(Args)]
