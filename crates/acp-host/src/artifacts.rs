@@ -16,7 +16,8 @@ pub const FOLDER: &str = "files";
 /// Largest picture that the model gets.
 pub const IMAGE_MAX: u64 = 4 * 1024 * 1024;
 const SCREENSHOT: &str = "screenshot_path";
-const DOCUMENTS: [&str; 2] = ["pdf_path", "download_path"];
+const DOWNLOAD: &str = "download_path";
+const DOCUMENTS: [&str; 2] = ["pdf_path", DOWNLOAD];
 
 /// An answer with its files taken care of.
 #[derive(Debug)]
@@ -57,7 +58,8 @@ pub fn collect(model_text: String, data: &Path) -> Artifacts {
         match copy(&path, &data.join(FOLDER)) {
             Ok((name, bytes)) => {
                 let relative = format!("{}/{FOLDER}/{name}", crate::datasets::FOLDER);
-                let markdown = response.get("download_as").is_some_and(|value| value.get() == "\"markdown\"");
+                let markdown =
+                    key == DOWNLOAD && response.get("download_as").is_some_and(|value| value.get() == "\"markdown\"");
                 let what = if markdown { "The document was saved as Markdown" } else { "The file was saved" };
                 done.notes.push(format!("{what} in {relative} ({bytes} bytes)."));
                 replace(&mut response, key, &relative, bytes);

@@ -96,7 +96,7 @@ pub enum HostError {
         problem: String,
     },
     /// The tool failed.
-    Tool(ErrorPayload),
+    Tool(Box<ErrorPayload>),
     /// The extraction can't be stored.
     Store(StoreError),
     /// A dataset can't be used.
@@ -151,7 +151,7 @@ impl HostError {
     /// The failure as an error of ACP (12.1), for whoever waits for the answer of a tool.
     pub fn payload(&self) -> ErrorPayload {
         let code = match self {
-            Self::Tool(error) => return error.clone(),
+            Self::Tool(error) => return (**error).clone(),
             Self::Dataset(DatasetError::NotFound(_) | DatasetError::Outside(_)) => ErrorCode::TableNotFound,
             Self::UnknownSource { .. } | Self::Arguments(_) => ErrorCode::InvalidArguments,
             Self::Reference(_) | Self::Login { .. } => ErrorCode::CredentialsMissing,

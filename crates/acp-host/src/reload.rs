@@ -79,7 +79,7 @@ impl Host {
         }
         let answered = self.ask(&sources, &source, &server, tool, arguments, on_progress).await?;
         if let Some(error) = answered.answer.meta.error.clone().filter(|_| answered.answer.is_error) {
-            return Err(HostError::Tool(error));
+            return Err(HostError::Tool(Box::new(error)));
         }
         if !answered.answer.is_extraction() {
             return Err(HostError::Store(StoreError::NoData));

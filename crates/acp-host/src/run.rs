@@ -3,9 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const PREFIX: &str = "run-";
 const LOCK: &str = ".lock";
+/// Nobody takes this long to make a folder.
+const OLD: Duration = Duration::from_secs(3600);
 
 /// A folder for tables on their way. It goes with this value. What a process that was killed leaves behind is removed by
 /// the next one that starts: a folder whose lock nobody holds belongs to nobody.
@@ -35,15 +38,40 @@ impl RunFolder {
     }
 }
 
-/// Removes abandoned folders. One without a lock file is being made, or removed, by another process.
+/// Removes abandoned folders. The lock goes last: what can't be removed yet, since a server whose host was killed still
+/// writes there, is for the next start.
 fn sweep(parent: &Path) -> io::Result<()> {
     for entry in parent.read_dir()? {
         let path = entry?.path();
         let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
-        let abandoned = || File::options().write(true).open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
-        if ours && abandoned() {
+        let abandoned = match File::options().write(true).open(path.join(LOCK)) {
+            Ok(lock) => lock.try_lock().is_ok(),
+            // It is being made, or its maker ended between two steps.
+            Err(error) => error.kind() == io::ErrorKind::NotFound && is_old(&path),
+        };
+        if ours && abandoned && remove_content(&path).is_ok() {
             let _ = std::fs::remove_dir_all(&path);
         }
     }
     Ok(())
+}
+
+fn remove_content(folder: &Path) -> io::Result<()> {
+    for entry in folder.read_dir()? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_old(path: &Path) -> bool {
+    let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > OLD))
 }

@@ -215,7 +215,8 @@ async fn read_lines(mut reader: impl AsyncBufRead + Unpin, connection: Arc<Conne
         if !line.trim_ascii().is_empty()
             && let Err(reason) = receive(&connection, &line, &settings)
         {
-            break Some(reason);
+            // A line without its end is what a server leaves that ends while it writes.
+            break line.ends_with(b"\n").then_some(reason);
         }
     };
     let reason = match reason {

@@ -6,6 +6,7 @@ use acp_host::datasets;
 use acp_host::host::Host;
 use acp_host::secrets;
 use acp_host::sources::{Reference, Source, Sources};
+use acp_protocol::setup::CredentialsSchema;
 use acp_protocol::{JsonObject, TOOL_AUTOCONTEXT};
 use serde_json::json;
 
@@ -103,7 +104,7 @@ async fn check_sources(host: &Host, sources: &Sources, checks: &mut Checks) {
         Ok(Ok(())) => checks.good("the keyring answers"),
         _ => checks.good("there is no keyring here: secrets are kept in files that only you can read"),
     }
-    permissions(sources, checks);
+    permissions(host, sources, checks).await;
     for key in sources.unknown() {
         checks.bad(format!("{key} in sources.json"), "it is not known, and ignored", "Correct its name, or remove it.");
     }
@@ -113,20 +114,27 @@ async fn check_sources(host: &Host, sources: &Sources, checks: &mut Checks) {
 }
 
 /// Secrets, and files that may hold some, are for their owner alone.
-fn permissions(sources: &Sources, checks: &mut Checks) {
+async fn permissions(host: &Host, sources: &Sources, checks: &mut Checks) {
     let folder = sources.path().parent().unwrap_or(Path::new(""));
-    let values = sources.all().iter().flat_map(|source| source.credentials.iter().flatten());
-    let (mut literal, mut files) = (false, Vec::new());
-    for (_, value) in values {
-        match Reference::of(value) {
-            Some(Reference::File(path)) => files.push(folder.join(path)),
-            Some(_) => {}
-            None => literal = true,
+    let mut files = Vec::new();
+    for source in sources.all() {
+        let server = host.server(&source.acp).await.ok();
+        let schema = server.as_ref().and_then(|server| Some(&server.capability()?.credentials_schema));
+        // A field that no connector declares may be a secret too.
+        let is_secret = |name: &String| {
+            let mut declared = schema.into_iter().flat_map(CredentialsSchema::variants);
+            declared.find_map(|variant| variant.properties.get(name)).is_none_or(|property| property.write_only)
+        };
+        for (_, value) in source.credentials.iter().flatten().filter(|(name, _)| is_secret(name)) {
+            match Reference::of(value) {
+                Some(Reference::File(path)) => files.push(folder.join(path)),
+                Some(_) => {}
+                None => files.push(sources.path().to_path_buf()),
+            }
         }
     }
-    if literal {
-        files.push(sources.path().to_path_buf());
-    }
+    files.sort();
+    files.dedup();
     for path in files {
         let subject = format!("permissions of {}", path.display());
         match secrets::open_to_others(&path) {

@@ -59,7 +59,8 @@ fn an_extraction_is_stored_whole_and_told() {
     let ran = home.call("rows", &json!({"n": 90, "start_date": "2026-07-01", "end_date": "2026-09-28"})).ends_with(0);
     let (id, csv, meta) = home.only_dataset();
     assert!(crate::rules::regex(r"^shop_rows_\d{8}_\d{6}$").is_match(&id), "{id}");
-    let note = format!("The full extraction was saved as dataset \"{id}\" in acp-data/{id}.csv. You saw 25 of 90 rows.");
+    let note =
+        format!("The full extraction was saved as dataset \"{id}\" in acp-data/{id}.csv. You saw 25 of 90 rows.");
     assert!(ran.notes().starts_with(&note), "{}", ran.notes());
     assert_eq!(csv.lines().count(), 91);
     assert!(csv.starts_with("i,name\r\n0,r0\r\n1,r1\r\n"));
@@ -68,7 +69,7 @@ fn an_extraction_is_stored_whole_and_told() {
         (&json!(id), &json!("acp"), &json!("shop"), &json!("toy"), &json!("rows"), &json!("acc_1"))
     );
     assert_eq!((&meta["row_count"], &meta["dates"]), (&json!(90), &json!(["2026-07-01", "2026-09-28"])));
-    assert_eq!(meta["arguments"], json!({"n": 90, "start_date": "2026-07-01", "end_date": "2026-09-28", "limit": null, "link": null}));
+    assert_eq!(meta["arguments"], json!({"n": 90, "start_date": "2026-07-01", "end_date": "2026-09-28"}));
 
     // Large: by file, which is gone afterwards.
     let large = Home::with_shop("");
@@ -128,12 +129,12 @@ fn a_server_reads_datasets_by_their_ids() {
         assert_eq!(ran.json()["answer"]["error"]["name"], "ACP_TABLE_NOT_FOUND", "{reference}: {ran:?}");
     }
 
-    let large = Home::with_shop("");
-    large.call("rows", &json!({"n": 200_000})).ends_with(0);
-    let (id, _, _) = large.only_dataset();
-    let ran = large.call("copy_table", &json!({"table_ref": id})).ends_with(0);
-    assert_eq!(ran.json()["datasets"][0]["rows"], 200_000);
-    assert_eq!(names(&large.path().join("home/.cache/acp/tmp")), Vec::<String>::new());
+    // More than is handed over inline.
+    let large = format!("n,text\n{}", format!("1,{}\n", "x".repeat(10_000)).repeat(600));
+    std::fs::write(home.data().join("large.csv"), large).expect("a file");
+    let ran = home.call("copy_table", &json!({"table_ref": "large"})).ends_with(0);
+    assert_eq!(ran.json()["datasets"][0]["rows"], 600);
+    assert_eq!(names(&home.path().join("home/.cache/acp/tmp")), Vec::<String>::new());
 }
 
 /// H-8.9-01, H-8.9-02, H-11.3-13, H-11.5-02: markers are replaced by days before the call, and the two arguments stay with the host.
@@ -176,15 +177,27 @@ fn pictures_and_documents_are_taken_care_of() {
     let home = &fake.home;
     let file = home.path().join("Q3 report.pdf");
     std::fs::write(&file, "%PDF-1.7 CANNED").expect("a file");
-    fake.answers(&information(&json!({"a": 1, "pdf_path": file, "download_path": file, "download_as": "markdown", "z": 2})));
+    fake.answers(&information(
+        &json!({"a": 1, "pdf_path": file, "download_path": file, "download_as": "markdown", "z": 2}),
+    ));
     for name in ["Q3 report", "Q3 report_3"] {
         let ran = home.call("rows", &json!({})).ends_with(0);
         let answer = ran.json()["answer"].clone();
         let export = format!("acp-data/files/{name}");
-        assert!(answer["export_path"].as_str().is_some_and(|path| path.starts_with("acp-data/files/Q3 report")), "{export} {answer}");
-        assert_eq!((&answer["bytes"], &answer["saved"], &answer["a"], &answer["z"]), (&json!(15), &json!(true), &json!(1), &json!(2)));
+        assert!(
+            answer["export_path"].as_str().is_some_and(|path| path.starts_with("acp-data/files/Q3 report")),
+            "{export} {answer}"
+        );
+        assert_eq!(
+            (&answer["bytes"], &answer["saved"], &answer["a"], &answer["z"]),
+            (&json!(15), &json!(true), &json!(1), &json!(2))
+        );
         assert!(answer.get("pdf_path").is_none() && answer.get("download_path").is_none(), "{answer}");
-        assert!(ran.notes().contains("The file was saved") && ran.notes().contains("saved as Markdown"), "{}", ran.notes());
+        assert!(
+            ran.notes().contains("The file was saved") && ran.notes().contains("saved as Markdown"),
+            "{}",
+            ran.notes()
+        );
         assert!(!ran.out.contains("CANNED"), "the document reached the model");
     }
     assert_eq!(names(&home.data().join("files")).len(), 4);
@@ -193,8 +206,13 @@ fn pictures_and_documents_are_taken_care_of() {
     std::fs::write(&text, "no picture CANARY").expect("a file");
     let large = home.path().join("large.png");
     std::fs::write(&large, [&[0x89, b'P', b'N', b'G'][..], &vec![0; 4 * 1024 * 1024]].concat()).expect("a file");
-    for (path, says) in [(json!(text), "neither PNG nor JPEG"), (json!(large), "larger than"), (json!("/nowhere/x.png"), "can't be read"),
-        (json!("/dev/zero"), "no absolute path of a file"), (json!("relative.png"), "no absolute path")] {
+    for (path, says) in [
+        (json!(text), "neither PNG nor JPEG"),
+        (json!(large), "larger than"),
+        (json!("/nowhere/x.png"), "can't be read"),
+        (json!("/dev/zero"), "no absolute path of a file"),
+        (json!("relative.png"), "no absolute path"),
+    ] {
         fake.answers(&information(&json!({"screenshot_path": path})));
         let ran = home.call("rows", &json!({})).ends_with(0);
         assert!(ran.notes().contains(says), "{says}: {}", ran.notes());
@@ -217,7 +235,9 @@ fn errors_arrive_and_limits_stay() {
     assert!(ran.notes().contains("cost_limit_usd of source \"shop\" in sources.json"), "{}", ran.notes());
     let called = home.params("toy", "tools/call");
     assert!(called.len() == 1 && called[0]["_meta"]["acp"]["cost_limit_usd"] == 0.5, "{called:?}");
-    for (kind, code, note) in [("401", 3, true), ("404", 5, false), ("500", 5, false), ("panic", 5, false), ("echo", 5, false)] {
+    for (kind, code, note) in
+        [("401", 3, true), ("404", 5, false), ("500", 5, false), ("panic", 5, false), ("echo", 5, false)]
+    {
         let ran = home.call("boom", &json!({"kind": kind})).ends_with(code);
         assert_eq!(ran.notes().contains("sources.json"), note, "{kind}: {ran:?}");
     }
@@ -319,7 +339,10 @@ fn hostile_servers_leave_an_error_and_nothing_else() {
     fake.answers(&whole);
     for (before, code) in [
         // Answers to nobody, requests for what isn't there, and noise that is still JSON-RPC.
-        ("{\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"nope\"}\n\n", 0),
+        (
+            "{\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"nope\"}\n\n",
+            0,
+        ),
         ("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":5}\n", 0),
         ("this is no JSON\n", 4),
         ("[]\n", 4),

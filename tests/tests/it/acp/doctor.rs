@@ -29,10 +29,14 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
     Home::install(&home.acps(), "broken", "1.0.0", "exit 1\n");
     home.write_sources(&source(json!("WRONG-CANARY")));
     let report = home.run(&["--json", "doctor"]).ends_with(5).json();
-    let wrong: Vec<_> = report["checks"].as_array().expect("checks").iter().filter(|check| check["ok"] == false).collect();
+    let wrong: Vec<_> =
+        report["checks"].as_array().expect("checks").iter().filter(|check| check["ok"] == false).collect();
     assert!(wrong.iter().all(|check| check["problem"].is_string() && check["fix"].is_string()), "{report}");
     let subjects: Vec<_> = wrong.iter().filter_map(|check| check["subject"].as_str()).collect();
-    assert!(subjects.iter().any(|subject| subject.starts_with("broken")) && subjects.contains(&"source shop"), "{report}");
+    assert!(
+        subjects.iter().any(|subject| subject.starts_with("broken")) && subjects.contains(&"source shop"),
+        "{report}"
+    );
 }
 
 /// The bridge in the settings of each client, by absolute paths.

@@ -116,7 +116,11 @@ impl Home {
 
     /// The parameters of every message of this method.
     fn params(&self, id: &str, method: &str) -> Vec<Value> {
-        self.received(id).into_iter().filter(|message| message["method"] == method).map(|message| message["params"].clone()).collect()
+        self.received(id)
+            .into_iter()
+            .filter(|message| message["method"] == method)
+            .map(|message| message["params"].clone())
+            .collect()
     }
 
     /// `_meta.acp` of the last call.

@@ -103,7 +103,8 @@ fn servers_get_folders_for_their_data() {
         let folder = Home::install(&folder, "toy", "1.0.0", &script);
         home.call("peek", &json!({})).ends_with(0);
         let text = std::fs::read_to_string(&env).expect("the variables");
-        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).map(PathBuf::from);
+        let value =
+            |name: &str| text.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).map(PathBuf::from);
         let (cache, tmp) = (value("ACP_CACHE_DIR").expect("a cache"), value("ACP_TMP_DIR").expect("a folder"));
         assert!(cache.is_dir() && !tmp.exists(), "the folder for tables goes with the host");
         assert_eq!(names(&folder), ["acp.json", "start.sh"]);
@@ -126,7 +127,8 @@ fn skills_are_listed_and_printed() {
         std::fs::create_dir_all(folder.with_file_name("empty")).expect("a folder");
     }
     let skills = home.json(&["skills"])["skills"].clone();
-    let found: Vec<_> = skills.as_array().expect("a list").iter().map(|skill| (&skill["name"], &skill["scope"])).collect();
+    let found: Vec<_> =
+        skills.as_array().expect("a list").iter().map(|skill| (&skill["name"], &skill["scope"])).collect();
     assert_eq!(found, [(&json!("report"), &json!("acp")), (&json!("two--report"), &json!("acp"))]);
     home.run(&["skills", "two--report"]).ends_with(0).says(&["Steps of two"]);
     std::fs::remove_dir_all(home.acps().join("one")).expect("a folder");

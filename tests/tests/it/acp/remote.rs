@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::scripted::{capability, extraction, tool};
 use super::Home;
+use super::scripted::{capability, extraction, tool};
 
 /// What a server over HTTP was asked: method, session, revision, a header of acp.json, and the message.
 #[derive(Clone, Debug)]
@@ -37,7 +37,8 @@ fn serve() -> (String, Arc<Mutex<Vec<Asked>>>) {
 fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Asked>>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut line = String::new();
-    let (mut asked, mut length) = (Asked { method: String::new(), session: None, version: None, own: None, message: Value::Null }, 0);
+    let (mut asked, mut length) =
+        (Asked { method: String::new(), session: None, version: None, own: None, message: Value::Null }, 0);
     while reader.read_line(&mut line).is_ok_and(|count| count > 0) && !line.trim().is_empty() {
         let text = std::mem::take(&mut line);
         match text.split_once(": ") {
@@ -70,12 +71,18 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Asked>>) {
     };
     let message = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
     let (status, kind, body) = match (asked.method.as_str(), id.is_null()) {
-        ("POST", false) if asked.message["params"]["name"] == "broken" => ("503 Unavailable", "text/plain", "later".to_owned()),
+        ("POST", false) if asked.message["params"]["name"] == "broken" => {
+            ("503 Unavailable", "text/plain", "later".to_owned())
+        }
         // Events, one with its message over two lines of data.
         ("POST", false) if asked.message["method"] == "tools/call" => {
             let (head, tail) = message.split_at(message.find(',').expect("a comma"));
             let ping = json!({"jsonrpc": "2.0", "id": "s1", "method": "ping"});
-            ("200 OK", "text/event-stream", format!(": hello\n\ndata: {ping}\n\nevent: message\r\ndata: {head}\r\ndata:{tail}\r\n\r\n"))
+            (
+                "200 OK",
+                "text/event-stream",
+                format!(": hello\n\ndata: {ping}\n\nevent: message\r\ndata: {head}\r\ndata:{tail}\r\n\r\n"),
+            )
         }
         ("POST", false) => ("200 OK", "application/json", message),
         ("POST", true) => ("202 Accepted", "text/plain", String::new()),
@@ -114,7 +121,11 @@ fn a_remote_server_is_called_in_one_session() {
     assert_eq!(posts[0].message["method"], "initialize");
     assert!(posts[0].session.is_none() && posts[0].version.is_none());
     for request in asked.iter().filter(|request| request.message["method"] != "initialize") {
-        assert_eq!((request.session.as_deref(), request.version.as_deref()), (Some("s-1"), Some("2025-11-25")), "{request:?}");
+        assert_eq!(
+            (request.session.as_deref(), request.version.as_deref()),
+            (Some("s-1"), Some("2025-11-25")),
+            "{request:?}"
+        );
     }
     assert!(posts.iter().any(|request| request.message["id"] == "s1"), "its ping was not answered: {asked:?}");
     assert_eq!(asked.iter().filter(|request| request.method == "DELETE").count(), 1, "{asked:?}");

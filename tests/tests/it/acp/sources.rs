@@ -15,9 +15,29 @@ fn a_source_is_added_by_flags() {
     std::fs::write(&rules, "\u{feff} [] \n").expect("a file");
     let from_file = format!("table_rules={}", rules.display());
     home.run(&[
-        "source", "add", "shop", "--acp", "toy", "--label", "The shop", "--secrets", "file", "--set", &format!("api_key={KEY}"),
-        "--set", "price=2.5", "--set", "zone=north", "--set-file", &from_file, "--resource", "acc_7", "--row-limit", "3",
-        "--cost-limit-usd", "0.5",
+        "source",
+        "add",
+        "shop",
+        "--acp",
+        "toy",
+        "--label",
+        "The shop",
+        "--secrets",
+        "file",
+        "--set",
+        &format!("api_key={KEY}"),
+        "--set",
+        "price=2.5",
+        "--set",
+        "zone=north",
+        "--set-file",
+        &from_file,
+        "--resource",
+        "acc_7",
+        "--row-limit",
+        "3",
+        "--cost-limit-usd",
+        "0.5",
     ])
     .ends_with(0)
     .says(&["Saved shop", "plain files"]);
@@ -52,7 +72,10 @@ fn a_source_is_added_by_flags() {
     assert_eq!(meta["default_resource_id"], "acc_7");
 
     let listed = home.json(&["source", "list"]);
-    assert_eq!((&listed["sources"][0]["has_credentials"], &listed["sources"][0]["row_limit"]), (&json!(true), &json!(3)));
+    assert_eq!(
+        (&listed["sources"][0]["has_credentials"], &listed["sources"][0]["row_limit"]),
+        (&json!(true), &json!(3))
+    );
     home.run(&["source", "remove", "shop"]).ends_with(0);
     assert_eq!(home.read_sources(), json!({"sources": []}));
     assert_eq!(names(&home.path().join("root/secrets")), Vec::<String>::new());
@@ -68,7 +91,11 @@ fn what_does_not_fit_is_refused_and_nothing_is_saved() {
     for (flags, code, says) in [
         (vec!["--set", &key, "--set", "price=-1", "--resource", "acc_1"], 2, "price must be at least 0"),
         (vec!["--set", &key, "--set", "price=CANARY", "--resource", "acc_1"], 2, "price must be a number"),
-        (vec!["--set", &key, "--set", "table_rules={CANARY", "--resource", "acc_1"], 2, "table_rules must be valid JSON"),
+        (
+            vec!["--set", &key, "--set", "table_rules={CANARY", "--resource", "acc_1"],
+            2,
+            "table_rules must be valid JSON",
+        ),
         (vec!["--set", &key, "--set", "region=CANARY", "--resource", "acc_1"], 2, "region must be one of"),
         (vec!["--set", &key, "--set", "nope=CANARY"], 2, "there is no field nope"),
         (vec!["--set", &key, "--variant", "OAuth"], 2, "OAuth has no field api_key"),
@@ -99,8 +126,21 @@ fn a_person_is_asked_and_may_keep_what_is_saved() {
     // Variant, key, region, zone, price twice, mode, rules, rows, cost, account, blocks.
     let answers = format!("1\n{KEY}\nus\n\nmany\n3\n\n\n10\n\nacc_2  Account 2\nalpha, beta\n");
     let ran = home.answer(&["source", "add", "shop", "--secrets", "file"], &answers).ends_with(0);
-    let order = ["1  API key", "2  OAuth", "API key*", "Region (empty: eu)", "Zone", "Price", "price must be a number", "Access mode",
-        "Rules for tables", "Rows that the model sees [25]", "in USD [0]", "Toy account", "alpha "];
+    let order = [
+        "1  API key",
+        "2  OAuth",
+        "API key*",
+        "Region (empty: eu)",
+        "Zone",
+        "Price",
+        "price must be a number",
+        "Access mode",
+        "Rules for tables",
+        "Rows that the model sees [25]",
+        "in USD [0]",
+        "Toy account",
+        "alpha ",
+    ];
     let mut rest = ran.err.as_str();
     for part in order {
         let place = rest.find(part).unwrap_or_else(|| panic!("{part:?} is missing or out of order: {}", ran.err));
@@ -122,11 +162,24 @@ fn a_person_is_asked_and_may_keep_what_is_saved() {
     assert_eq!((&edited["credentials"], &edited["row_limit"]), (&written["credentials"], &written["row_limit"]));
     home.call("rows", &json!({"n": 1})).ends_with(0);
     let meta = home.last_meta("toy");
-    assert_eq!((&meta["credentials"]["api_key"], &meta["autocontext_blocks"]), (&json!(KEY), &json!(["alpha", "beta"])));
+    assert_eq!(
+        (&meta["credentials"]["api_key"], &meta["autocontext_blocks"]),
+        (&json!(KEY), &json!(["alpha", "beta"]))
+    );
 
     // Another kind takes the place of the former, whose secret goes.
-    home.run(&["source", "edit", "shop", "--variant", "OAuth", "--set", "access_token=TOKEN-CANARY", "--secrets", "file"])
-        .ends_with(0);
+    home.run(&[
+        "source",
+        "edit",
+        "shop",
+        "--variant",
+        "OAuth",
+        "--set",
+        "access_token=TOKEN-CANARY",
+        "--secrets",
+        "file",
+    ])
+    .ends_with(0);
     let edited = home.read_sources()["sources"][0].clone();
     assert_eq!(edited["credentials"], json!({"type": "oauth", "access_token": {"file": "secrets/shop.access_token"}}));
     assert_eq!(names(&home.path().join("root/secrets")), ["shop.access_token"]);
@@ -146,8 +199,20 @@ fn a_source_without_resources_needs_none() {
 fn tables_are_chosen_from_the_catalogue() {
     let home = Home::with_toy("--variant cat");
     let key = format!("api_key={KEY}");
-    home.run(&["source", "add", "shop", "--set", &key, "--secrets", "file", "--resource", "acc_1", "--table", "cookies"])
-        .ends_with(0);
+    home.run(&[
+        "source",
+        "add",
+        "shop",
+        "--set",
+        &key,
+        "--secrets",
+        "file",
+        "--resource",
+        "acc_1",
+        "--table",
+        "cookies",
+    ])
+    .ends_with(0);
     home.call("peek", &json!({})).ends_with(0);
     assert_eq!(home.last_meta("toy")["tables"], json!(["errors", "cookies"]));
     let answers = format!("1\n{KEY}\n\n\n\n\n\n\n\n-\n\n\n");
@@ -224,8 +289,14 @@ fn sources_json_is_the_persons_file() {
         (r#"{"sources": [{"id": "CANARY", "acp": "toy"}]}"#, "sources[0].id must have"),
         (r#"{"sources": [{"id": "a"}]}"#, "sources[0].acp is missing"),
         (r#"{"sources": [{"id": "a", "acp": "toy"}, {"id": "a", "acp": "toy"}]}"#, "sources[1].id"),
-        (r#"{"sources": [{"id": "a", "acp": "toy", "row_limit": 5001}]}"#, "sources[0].row_limit must be a whole number from 0 to 5000"),
-        (r#"{"sources": [{"id": "a", "acp": "toy", "credentials": "KEY-CANARY"}]}"#, "sources[0].credentials must be an object"),
+        (
+            r#"{"sources": [{"id": "a", "acp": "toy", "row_limit": 5001}]}"#,
+            "sources[0].row_limit must be a whole number from 0 to 5000",
+        ),
+        (
+            r#"{"sources": [{"id": "a", "acp": "toy", "credentials": "KEY-CANARY"}]}"#,
+            "sources[0].credentials must be an object",
+        ),
         (r#"{"sources": [{"id": "a", "acp": "toy", "cost_limit_usd": "CANARY"}]}"#, "sources[0].cost_limit_usd"),
         (r#"{"defaults": {"field_limit": 0}}"#, "defaults.field_limit"),
         (r#"{"sources": [{"id": "a", "acp": "toy", "autocontext": "CANARY"}]}"#, "on_first_call or off"),
