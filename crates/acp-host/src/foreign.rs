@@ -332,12 +332,14 @@ fn is_datetime(text: &str) -> bool {
     shape && time.parse::<jiff::civil::Time>().is_ok() && is_zone(zone)
 }
 
+/// Nothing, `Z`, `+HH`, `+HHMM` or `+HH:MM`.
 fn is_zone(zone: &str) -> bool {
     let Some(offset) = zone.strip_prefix(['+', '-']) else { return zone.is_empty() || zone == "Z" };
-    let digits: String = offset.chars().filter(|c| *c != ':').collect();
-    let colon = offset.len() == 5 || offset.as_bytes().get(2) == Some(&b':');
-    matches!(offset.len(), 2 | 4..=5 if (offset.len() != 5) == !offset.contains(':'))
-        && (offset.len() != 5 || colon)
+    let digits = match offset.as_bytes() {
+        [_, _, b':', _, _] => offset.replacen(':', "", 1),
+        _ => offset.to_owned(),
+    };
+    matches!(digits.len(), 2 | 4)
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && digits[..2].parse::<u8>().is_ok_and(|hours| hours < 24)
 }
@@ -398,7 +400,7 @@ fn next<R: Read>(csv: &mut csv::Reader<R>, record: &mut csv::ByteRecord, columns
 fn delimiter_of(path: &Path) -> io::Result<u8> {
     let mut counts = [0_usize; DELIMITERS.len()];
     let mut quoted = false;
-    for byte in plain(path)?.take(RECORD_MAX as u64).bytes() {
+    for byte in BufReader::new(plain(path)?.take(RECORD_MAX as u64)).bytes() {
         match byte? {
             b'"' => quoted = !quoted,
             b'\n' | b'\r' if !quoted => break,
@@ -423,7 +425,7 @@ fn plain(path: &Path) -> io::Result<impl Read + use<>> {
     if start == BOM {
         start.clear();
     }
-    Ok(BufReader::with_capacity(READ_AHEAD, io::Cursor::new(start).chain(file)))
+    Ok(io::Cursor::new(start).chain(file))
 }
 
 fn reader<R: Read>(source: R, delimiter: u8) -> csv::Reader<R> {

@@ -123,7 +123,11 @@ fn silence_holds_nobody_else_up() {
     }
     // Not even a word at the start.
     let mut bridge = with_bad("silent start", "cat >/dev/null");
-    bridge.begin("bad__go", &json!({}));
+    let silent = bridge.begin("bad__go", &json!({}));
+    bridge.call("shop__peek", json!({})).ok();
+    bridge
+        .server
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": silent}}));
     bridge.call("shop__peek", json!({})).ok();
     bridge.end();
 }
