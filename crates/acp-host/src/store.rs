@@ -653,4 +653,33 @@ mod tests {
         }
         assert!(dataset_id(&"x".repeat(500), "t", None, &now()).len() < 100);
     }
+
+    #[test]
+    fn what_ended_in_the_middle_is_removed_or_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        // Still being written, by a process that has gone.
+        write(".half.csv.part", "a\r\n1");
+        write(".half.meta.json.part", "{}");
+        // Its table was published, its meta not.
+        write("done.csv", "a\r\n1\r\n");
+        write("done.meta.json", "old");
+        write(".done.meta.json.part", "new");
+        // Its table never came.
+        write(".lost.meta.json.part", "{}");
+        // Being written now.
+        let header = Header::metric("a", acp_protocol::result::ColumnType::Integer);
+        let live = NewDataset::create(folder.path(), "live", std::slice::from_ref(&header)).unwrap();
+        write("mine.csv", "a\r\n");
+        assert_eq!(meta_path(folder.path(), "done").file_name().unwrap(), ".done.meta.json.part");
+        clean(folder.path()).unwrap();
+        assert_eq!(names(folder.path()), [".live.csv.part", "done.csv", "done.meta.json", "mine.csv"]);
+        assert_eq!(std::fs::read_to_string(meta_path(folder.path(), "done")).unwrap(), "new");
+        assert!(NewDataset::replacing(folder.path(), "live", std::slice::from_ref(&header)).is_err());
+        let second = NewDataset::create(folder.path(), "live", std::slice::from_ref(&header)).unwrap();
+        assert_eq!(second.id(), "live_2");
+        drop((live, second));
+        assert_eq!(names(folder.path()), ["done.csv", "done.meta.json", "mine.csv"]);
+        clean(&folder.path().join("none")).unwrap();
+    }
 }

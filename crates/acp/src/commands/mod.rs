@@ -47,7 +47,7 @@ enum Command {
     List,
     /// Set up sources: which account a connector works with
     #[command(subcommand)]
-    Source(source::Command),
+    Source(Box<source::Command>),
     /// Call a tool of a source; what it extracts is stored in acp-data
     Call(call::Arguments),
     /// List what is stored in acp-data
@@ -79,7 +79,7 @@ pub(crate) fn run() -> ExitCode {
             Command::Install(arguments) => install::run(&folders, arguments).await,
             Command::Uninstall(arguments) => uninstall::run(&folders, &arguments),
             Command::List => list::run(&folders),
-            Command::Source(command) => source::run(&folders, command, json).await,
+            Command::Source(command) => source::run(&folders, *command, json).await,
             Command::Call(arguments) => call::run(&folders, arguments).await,
             Command::Datasets(arguments) => datasets::run(&folders, &arguments),
             Command::Query(arguments) => query::run(&folders, arguments).await,
