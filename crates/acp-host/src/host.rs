@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use acp_protocol::capability::{AutocontextDelivery, ClientCapability, ServerCapability};
 use acp_protocol::error::{ErrorCode, ErrorPayload};
@@ -19,6 +19,7 @@ use acp_protocol::session::{CallMeta, ConfigureParams};
 use acp_protocol::{INLINE_MAX_BYTES, JsonObject, PROTOCOL_VERSION};
 use jiff::ZonedDateTime;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::artifacts;
 use crate::client::{Client, ClientError, ClientOptions, OnProgress, Tool, ToolAnswer, ToolCall};
@@ -180,13 +181,30 @@ pub struct Outcome {
     pub info: Option<SystemInfo>,
 }
 
+/// What has to be ended in good order.
+#[derive(Debug)]
+enum Process {
+    /// A child of this host.
+    Child(Box<Server>),
+    /// The session with a server elsewhere.
+    Session(JoinHandle<()>),
+}
+
+/// What a server elsewhere may put into an answer: half of the longest line, since rows are escaped in it at worst.
+const REMOTE_INLINE_MAX: u64 = 128 * 1024 * 1024;
+
+/// How long the end of a session with a server elsewhere is waited for.
+const SESSION_END: Duration = Duration::from_secs(5);
+
 /// A server that runs, and what it published.
 #[derive(Debug)]
 pub struct Running {
     package: Package,
     modified: Option<SystemTime>,
     client: Client,
-    server: Mutex<Option<Server>>,
+    process: Mutex<Option<Process>>,
+    /// Whether paths of its files mean something here.
+    local: bool,
     tmp: PathBuf,
     capability: Option<ServerCapability>,
     acp_version: Option<String>,
@@ -227,7 +245,10 @@ impl Running {
 
     /// Process id, while it runs as a child of this host.
     pub fn pid(&self) -> Option<u32> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Server::id)
+        match self.process.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(Process::Child(server)) => server.id(),
+            _ => None,
+        }
     }
 
     /// Whether it is the server of this package as it lies in its folder now.
@@ -236,11 +257,13 @@ impl Running {
     }
 
     async fn close(&self) {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match server {
-            // One that doesn't end by itself was killed; there is nobody to tell.
-            Some(server) => _ = server.close().await,
-            None => self.client.close(),
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.client.close();
+        match process {
+            // One that doesn't end by itself is killed; there is nobody to tell.
+            Some(Process::Child(server)) => _ = server.close().await,
+            Some(Process::Session(session)) => _ = tokio::time::timeout(SESSION_END, session).await,
+            None => {}
         }
     }
 }
@@ -337,7 +360,7 @@ impl Host {
         let modified = modified(&package);
         let tmp = self.shared.run.subfolder(id).map_err(failed)?;
         let options = self.client_options(&tmp);
-        let (client, server) = match &package.manifest.transport {
+        let (client, process, local) = match &package.manifest.transport {
             Transport::Stdio { .. } => {
                 let cache = self.cache_dir(&package);
                 std::fs::create_dir_all(&cache).map_err(failed)?;
@@ -345,9 +368,12 @@ impl Host {
                 let variables = self.shared.options.variables.iter();
                 let launch = variables.fold(launch, |launch, (name, value)| launch.variable(name, value));
                 let server = launch.cache_dir(&cache).tmp_dir(&tmp).spawn(options)?;
-                (server.client().clone(), Some(server))
+                (server.client().clone(), Process::Child(Box::new(server)), true)
             }
-            Transport::Http { url, headers } => (crate::remote::connect(url, headers.as_ref(), options)?, None),
+            Transport::Http { url, headers } => {
+                let remote = crate::remote::connect(url, headers.as_ref(), options)?;
+                (remote.client, Process::Session(remote.session), remote.local)
+            }
         };
         let welcome = client.initialize().await?;
         let tools = client.list_tools().await?;
@@ -355,7 +381,8 @@ impl Host {
             package,
             modified,
             client,
-            server: Mutex::new(server),
+            process: Mutex::new(Some(process)),
+            local,
             tmp,
             capability: welcome.acp,
             acp_version: welcome.acp_version,
@@ -430,6 +457,15 @@ impl Host {
         tasks.join_all().await;
     }
 
+    /// The tool that is meant where none is named: the first extraction tool (4.2).
+    pub async fn default_tool(&self, source: &str) -> Result<String, HostError> {
+        let sources = self.sources().map_err(HostError::Sources)?;
+        let acp = self.source(&sources, source)?.acp;
+        let server = self.server(&acp).await?;
+        let tool = server.capability().and_then(|capability| capability.extraction_tools.first());
+        tool.cloned().ok_or_else(|| HostError::Arguments(format!("{acp} has no extraction tool: name a tool.")))
+    }
+
     /// Calls a tool of a source with the source's credentials, settings and limits, stores what it extracts, and says in
     /// writing what the model has to know. Dropping the returned future cancels the call; a table that is being written then
     /// leaves nothing.
@@ -487,7 +523,9 @@ impl Host {
         let window = server.tool(tool).and_then(|tool| Window::of(&tool.input_schema));
         let today = ZonedDateTime::now().date();
         let windowed = Window::apply(window.as_ref(), arguments, today).map_err(HostError::Arguments)?;
-        let (meta, redactor) = self.meta(sources, source, capability).await?;
+        let (mut meta, redactor) = self.meta(sources, source, capability).await?;
+        // Tables of another computer come inside the answer.
+        meta.inline_max_bytes = (!server.local).then_some(REMOTE_INLINE_MAX);
         let mut call = ToolCall::new(tool, windowed.arguments.clone()).meta(meta);
         if let Some(on_progress) = on_progress {
             call = call.on_progress(move |progress| on_progress(progress));
@@ -496,6 +534,11 @@ impl Host {
             acp: source.acp.clone(),
             problem: redactor.redact(&error.to_string()).into_owned(),
         })?;
+        if !server.local && names_files(&answer) {
+            let problem =
+                "its table is too large for its answer, and files of another computer can't be read".to_owned();
+            return Err(HostError::Server { acp: source.acp.clone(), problem });
+        }
         answer.model_text = redactor.redact(&answer.model_text).into_owned();
         if let Some(error) = &mut answer.meta.error {
             error.message = redactor.redact(&error.message).into_owned();
@@ -565,8 +608,8 @@ impl Host {
             notes.extend(windowed.note);
             notes.extend(answer.meta.error.as_ref().and_then(|error| notes::of_error(error, &source.id)));
             // A path of another computer means nothing here.
-            let local = server.pid().is_some() && !answer.is_error;
-            let found = if local { artifacts::collect(answer.model_text, &data) } else { answer.model_text.into() };
+            let has_files = server.local && !answer.is_error;
+            let found = if has_files { artifacts::collect(answer.model_text, &data) } else { answer.model_text.into() };
             notes.extend(found.notes);
             Ok(Outcome {
                 model_text: found.model_text,
@@ -651,6 +694,13 @@ fn chosen_tables(source: &Source, capability: &ServerCapability) -> Option<Vec<S
     let mut tables: Vec<String> = required.collect();
     tables.extend(chosen.iter().filter(|name| !tables.contains(name)).cloned().collect::<Vec<_>>());
     Some(tables)
+}
+
+fn names_files(answer: &ToolAnswer) -> bool {
+    let data = answer.meta.system_data.as_ref();
+    data.is_some_and(|data| {
+        data.table_uri.is_some() || data.tables.iter().flatten().any(|table| table.table_uri.is_some())
+    })
 }
 
 /// Deletes the files of a table, also of one that could not be stored. Only those in the folder that the server was given.

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use url::Url;
 
 use crate::client::{Client, ClientError, ClientOptions};
@@ -33,12 +34,22 @@ const MESSAGE_MAX: usize = 256 * 1024 * 1024;
 /// Of the body of a refusal, what a person gets to see.
 const REFUSAL_MAX: usize = 300;
 
-/// A client of a remote server. The address must be `https`, or `http` on this computer: credentials travel over it.
+/// The connection to a remote server.
+pub(crate) struct Remote {
+    /// Speaks to it.
+    pub(crate) client: Client,
+    /// Whether it runs on this computer, so that its files can be read.
+    pub(crate) local: bool,
+    /// Ends when everything is said and the session is ended, once the client's input is closed.
+    pub(crate) session: JoinHandle<()>,
+}
+
+/// Connects to a remote server. The address must be `https`, or `http` on this computer: credentials travel over it.
 pub(crate) fn connect(
     url: &str,
     headers: Option<&BTreeMap<String, String>>,
     options: ClientOptions,
-) -> Result<Client, ClientError> {
+) -> Result<Remote, ClientError> {
     let refuse = |reason: &str| ClientError::Start(format!("the address of the server in acp.json {reason}"));
     let url = Url::parse(url).map_err(|_| refuse("is no URL"))?;
     if !(url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url)) {
@@ -58,7 +69,8 @@ pub(crate) fn connect(
         // A redirect would carry credentials to another host.
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_PATIENCE);
-    if is_loopback(&url) {
+    let local = is_loopback(&url);
+    if local {
         builder = builder.no_proxy();
     }
     let http =
@@ -67,7 +79,7 @@ pub(crate) fn connect(
     let (reader, writer) = tokio::io::split(near);
     let (from_client, to_client) = tokio::io::split(far);
     let (lines, mut queue) = mpsc::channel::<Vec<u8>>(QUEUE);
-    let remote = Arc::new(Remote { http, url, session: Mutex::default(), lines });
+    let poster = Arc::new(Poster { http, url, session: Mutex::default(), lines });
     tokio::spawn(async move {
         let mut to_client = to_client;
         while let Some(line) = queue.recv().await {
@@ -76,8 +88,8 @@ pub(crate) fn connect(
             }
         }
     });
-    tokio::spawn(remote.serve(BufReader::new(from_client)));
-    Ok(Client::start(reader, writer, options))
+    let session = tokio::spawn(poster.serve(BufReader::new(from_client)));
+    Ok(Remote { client: Client::start(reader, writer, options), local, session })
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -85,7 +97,7 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-struct Remote {
+struct Poster {
     http: reqwest::Client,
     url: Url,
     session: Mutex<Session>,
@@ -108,7 +120,7 @@ struct Outgoing<'a> {
     method: Option<String>,
 }
 
-impl Remote {
+impl Poster {
     async fn serve(self: Arc<Self>, mut from_client: impl AsyncBufReadExt + Unpin) {
         let mut open = tokio::task::JoinSet::new();
         let mut line = String::new();

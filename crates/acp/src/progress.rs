@@ -1,6 +1,5 @@
 //! A call with its progress on the terminal, which Ctrl-C cancels.
 
-use std::future::Future;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +13,10 @@ use crate::report::Failure;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Runs a call of `host` and ends the host's servers. `call` gets what is to receive progress.
-pub(crate) async fn watched<T, F>(host: &Host, call: impl FnOnce(Option<OnProgress>) -> F) -> Result<T, Failure>
-where
-    F: Future<Output = Result<T, HostError>>,
-{
+pub(crate) async fn watched<T>(
+    host: &Host,
+    call: impl AsyncFnOnce(Option<OnProgress>) -> Result<T, HostError>,
+) -> Result<T, Failure> {
     let bar = bar();
     let receiver = bar.clone().map(|bar| -> OnProgress { Arc::new(move |progress| show(&bar, progress)) });
     let outcome = tokio::select! {

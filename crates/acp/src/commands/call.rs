@@ -17,8 +17,8 @@ pub(super) const QUERY_HINT: &str = "Query it with: acp query \"SELECT …\".";
 pub(super) struct Arguments {
     /// The source
     source: String,
-    /// The tool
-    tool: String,
+    /// The tool [default: the connector's first extraction tool]
+    tool: Option<String>,
     /// Its arguments, a JSON object
     #[arg(default_value = "{}")]
     arguments: String,
@@ -28,8 +28,14 @@ pub(super) async fn run(folders: &Folders, arguments: Arguments) -> Result<Repor
     let values: JsonObject = serde_json::from_str(&arguments.arguments)
         .map_err(|error| Failure::usage(format!("the arguments must be a JSON object such as '{{}}': {error}")))?;
     let host = folders.host("acp", QUERY_HINT)?;
-    let outcome =
-        progress::watched(&host, |receiver| host.call(&arguments.source, &arguments.tool, values, receiver)).await?;
+    let outcome = progress::watched(&host, async |receiver| {
+        let tool = match &arguments.tool {
+            Some(tool) => tool.clone(),
+            None => host.default_tool(&arguments.source).await?,
+        };
+        host.call(&arguments.source, &tool, values, receiver).await
+    })
+    .await?;
     let mut text = outcome.model_text.clone();
     if !outcome.blocks.is_empty() {
         text.push_str(&format!("\n\n(With {} more of content, which --json prints.)", outcome.blocks.len()));

@@ -36,7 +36,8 @@ pub(super) async fn run(folders: &Folders, arguments: Arguments) -> Result<Repor
         }
     };
     let host = folders.host("acp", QUERY_HINT)?;
-    let reloaded = progress::watched(&host, |receiver| host.reload(&arguments.dataset, reload, receiver)).await?;
+    let reloaded =
+        progress::watched(&host, async |receiver| host.reload(&arguments.dataset, reload, receiver).await).await?;
     let lines: Vec<String> = reloaded
         .iter()
         .map(|dataset| match &dataset.other {

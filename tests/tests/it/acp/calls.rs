@@ -37,7 +37,7 @@ fn a_call_has_its_credentials_limits_and_ids() {
     );
 }
 
-/// H-7.5-06: without autocontext, the server is told that it was delivered.
+/// H-7.5-01, H-7.5-06: without autocontext, the server is told that it was delivered.
 #[test]
 fn autocontext_can_be_turned_off() {
     let home = Home::with_toy("");
@@ -273,6 +273,16 @@ fn a_server_without_acp_is_a_plain_one() {
     fake.home.call("rows", &json!({})).ends_with(0);
     assert!(fake.home.last_meta("fake")["session_id"].is_string());
     assert_eq!(fake.home.stored().len(), 2);
+}
+
+/// H-4.2-02: where no tool is named, the first extraction tool is meant.
+#[test]
+fn the_first_extraction_tool_is_the_default() {
+    let home = Home::with_shop("--variant paid");
+    home.run(&["call", "shop"]).ends_with(2);
+    let called = home.params("toy", "tools/call").pop().expect("a call")["name"].clone();
+    let listed = home.params("toy", "initialize");
+    assert_eq!((called, listed.len()), (json!("rows"), 1));
 }
 
 /// H-3.1-01, H-5.4-01, H-11.3-02, H-11.5-03, H-14.3-17, H-14.3-20, B-16.1-04, B-16.8-01: what a server repeats of what it was given

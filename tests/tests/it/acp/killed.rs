@@ -1,5 +1,4 @@
 //! Ends at any moment: of the program, of its call, of the connector.
-#![cfg(unix)]
 
 use std::time::Duration;
 

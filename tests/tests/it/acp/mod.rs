@@ -6,11 +6,14 @@
 mod calls;
 mod data;
 mod doctor;
+#[cfg(unix)]
 mod killed;
 mod packages;
 mod remote;
 mod scripted;
 mod sources;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -115,7 +115,7 @@ fn servers_get_folders_for_their_data() {
     assert_ne!(seen(home.project().join(".analytika/acp")), of_system);
 }
 
-/// H-11.7-01, H-13.4-01, H-13.4-02, H-14.3-13: skills are there while their connector is.
+/// H-11.7-01, H-13.4-01, H-13.4-02, H-13.4-03, H-14.3-13: skills are there while their connector is.
 #[test]
 fn skills_are_listed_and_printed() {
     let home = Home::new();

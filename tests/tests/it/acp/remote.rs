@@ -127,7 +127,6 @@ fn a_remote_server_is_called_in_one_session() {
             "{request:?}"
         );
     }
-    assert!(posts.iter().any(|request| request.message["id"] == "s1"), "its ping was not answered: {asked:?}");
     assert_eq!(asked.iter().filter(|request| request.method == "DELETE").count(), 1, "{asked:?}");
 }
 

@@ -118,7 +118,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_saved() {
     assert!(called.iter().all(|call| call["name"] == "autocontext"), "{called:?}");
 }
 
-/// H-5.5-03, H-5.5.1-01, H-5.5.1-04, H-5.5.1-05, H-5.5.1-07, H-5.5.4-03, H-14.3-07, H-14.3-15: a person is asked what the schemas ask,
+/// H-5.5-03, H-5.5.0-01, H-5.5.1-01, H-5.5.1-04, H-5.5.1-05, H-5.5.1-07, H-5.5.4-03, H-14.3-07, H-14.3-15: a person is asked what the schemas ask,
 /// in their order, and an empty answer to a secret keeps it.
 #[test]
 fn a_person_is_asked_and_may_keep_what_is_saved() {
@@ -222,7 +222,8 @@ fn tables_are_chosen_from_the_catalogue() {
     assert_eq!(home.read_sources()["sources"][1]["tables"], json!([]));
 }
 
-/// H-5.5.5-01, H-5.5.5-02, H-5.5.5-05, H-5.5.5-06, H-11.3-15, H-14.3-11: a login that this host doesn't offer is not painted, and what
+/// H-5.5.4-02, H-5.5.4-04, H-5.5.5-01, H-5.5.5-02, H-5.5.5-05, H-5.5.5-06, H-11.1-04, H-11.3-15, H-14.3-05,
+/// H-14.3-11: a login that this host doesn't offer is not painted, and what
 /// stands for one never reaches the server.
 #[test]
 fn logins_are_not_offered_and_references_to_a_portal_are_not_sent() {
