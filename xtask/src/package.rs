@@ -6,6 +6,7 @@ mod bundle;
 mod proof;
 mod zip_file;
 
+pub(crate) use bundle::bundle;
 use std::path::{Path, PathBuf};
 
 use acp_protocol::manifest::{self, PackageManifest};
@@ -45,7 +46,7 @@ pub(crate) struct Build {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let metadata = workspace::metadata()?;
     let ids = match &arguments.id {
-        Some(id) if id == BUNDLE => return bundle::bundle(&arguments.build, &metadata).map(|_| ()).map_err(about(id)),
+        Some(id) if id == BUNDLE => return bundle(&arguments.build, &metadata).map(|_| ()).map_err(about(id)),
         Some(id) => vec![id.clone()],
         None => workspace::folders_in("connectors")?,
     };

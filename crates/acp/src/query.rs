@@ -362,7 +362,7 @@ impl<'a> Query<'a> {
     fn run(&self, folder: &Path, save_as: Option<&str>) -> Result<Answer, QueryError> {
         let mut statement = self.prepare().map_err(|error| self.explain(&error))?;
         self.check_statement(&statement)?;
-        let names = statement.column_names().into_iter().map(str::to_owned);
+        let names = statement.column_names().map(str::to_owned);
         let (names, renamed) = unique_names(names);
         let mut columns: Vec<ResultColumn> =
             statement.columns().zip(names).map(|(column, name)| ResultColumn::new(name, column.decl_type())).collect();

@@ -119,34 +119,38 @@ impl Own {
         cancel: &CancellationToken,
         progress: &Progress,
     ) -> CallToolResult {
-        let answer = match self {
-            Self::Sources => match self.read::<NoArguments>(arguments) {
-                Ok(NoArguments {}) => Ok(vec![sources::state(host).await.to_string()]),
-                Err(error) => Err(error),
-            },
-            Self::Datasets => match self.read::<DatasetsArguments>(arguments) {
-                Ok(arguments) => list(host, arguments).await,
-                Err(error) => Err(error),
-            },
-            Self::Query => match self.read::<QueryArguments>(arguments) {
-                Ok(arguments) => run_query(host, arguments, cancel, progress).await,
-                Err(error) => Err(error),
-            },
-        };
-        match answer {
+        match self.answer(host, arguments, cancel, progress).await {
             Ok(texts) => CallToolResult::success(texts.iter().map(|part| text(part)).collect()),
             Err(error) => failed(&error, &[]),
         }
     }
 
-    fn read<T: DeserializeOwned>(self, arguments: JsonObject) -> Result<T, ErrorPayload> {
+    async fn answer(
+        self,
+        host: &Host,
+        arguments: JsonObject,
+        cancel: &CancellationToken,
+        progress: &Progress,
+    ) -> Result<Vec<String>, ErrorPayload> {
+        let invalid = |problem: String| payload(ErrorCode::InvalidArguments, problem);
+        match self {
+            Self::Sources => {
+                let NoArguments {} = self.read(arguments).map_err(invalid)?;
+                Ok(vec![sources::state(host).await.to_string()])
+            }
+            Self::Datasets => list(host, self.read(arguments).map_err(invalid)?).await,
+            Self::Query => run_query(host, self.read(arguments).map_err(invalid)?, cancel, progress).await,
+        }
+    }
+
+    fn read<T: DeserializeOwned>(self, arguments: JsonObject) -> Result<T, String> {
         serde_json::from_value(Value::Object(arguments)).map_err(|error| {
             let takes = match self {
                 Self::Sources => "no arguments",
                 Self::Datasets => "filter (a text, may be left out)",
                 Self::Query => "sql (a text) and save_as (a text, may be left out)",
             };
-            payload(ErrorCode::InvalidArguments, format!("{} takes {takes}: {error}.", self.name()))
+            format!("{} takes {takes}: {error}.", self.name())
         })
     }
 }

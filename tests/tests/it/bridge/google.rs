@@ -17,7 +17,7 @@ fn start(google: &Google) -> Bridge {
     for id in ["ga4", "gsc", "bigquery"] {
         place.install_with(id, id, &binary_of(id), &[], &env);
     }
-    std::fs::write(place.path().join("key.json"), google.key().to_string()).unwrap();
+    std::fs::write(place.path().join("key.json"), google.key().to_string()).expect("the key");
     let key = json!({"type": "service_account", "service_account": {"file": "key.json"}});
     place.write_sources(
         &json!({"sources": [
