@@ -41,7 +41,11 @@ fn with_bad(title: &str, script: &str) -> Bridge {
 fn answers_that_can_not_be_used_are_errors() {
     for (title, answer, needle) in [
         ("crash", "exit 3".to_owned(), "ended"),
-        ("half a line", r#"printf '{"jsonrpc":"2.0","id":%s,"result":{' "$id"; exit 0"#.to_owned(), "no JSON-RPC"),
+        (
+            "half a line",
+            r#"printf '{"jsonrpc":"2.0","id":%s,"result":{' "$id"; exit 0"#.to_owned(),
+            "ended before it answered",
+        ),
         ("not JSON", "echo hello".to_owned(), "JSON-RPC"),
         (
             "no _meta.acp",
