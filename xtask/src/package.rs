@@ -46,7 +46,7 @@ pub(crate) struct Build {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let metadata = workspace::metadata()?;
     let ids = match &arguments.id {
-        Some(id) if id == BUNDLE => return bundle(&arguments.build, &metadata).map(|_| ()).map_err(about(id)),
+        Some(id) if id == BUNDLE => return bundle::package(&arguments.build, &metadata).map(|_| ()).map_err(about(id)),
         Some(id) => vec![id.clone()],
         None => workspace::folders_in("connectors")?,
     };

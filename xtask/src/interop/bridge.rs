@@ -11,7 +11,7 @@ use tokio::process::Command;
 use super::inspector;
 use super::tools::{self, Tools};
 use crate::Result;
-use crate::package::{self, Build};
+use crate::package;
 use crate::workspace;
 
 /// The clients of `acp config`.
@@ -187,7 +187,7 @@ async fn inspect(tools: &Tools, place: &Place, plan: &Path) -> Result<()> {
             }
             sums.push(sum);
         }
-        Ok(format!("lists {count} tools without a fault; acp_query equals Google's totals: {sums:?}"))
+        Ok(format!("lists {count} tools without a fault; acp_query equals Google's totals: {}", json!(sums)))
     })
     .await
 }
@@ -196,8 +196,8 @@ async fn inspect(tools: &Tools, place: &Place, plan: &Path) -> Result<()> {
 async fn bundle(tools: &Tools) -> Result<()> {
     let (pinned, folder) = tools.install("mcpb").await?;
     super::step(&format!("{} {}", pinned.name, pinned.version), async {
-        let build = Build { debug: true, ..Build::default() };
-        let file = tokio::task::spawn_blocking(move || package::bundle(&build, &workspace::metadata()?)).await??;
+        let make = || package::bundle(&workspace::metadata()?, &workspace::host_target()?, super::program);
+        let file = tokio::task::spawn_blocking(make).await??;
         let text = std::fs::read_to_string(folder.join(MCPB).join("package.json"))?;
         let text: Value = serde_json::from_str(&text)?;
         let script = text["bin"]["mcpb"].as_str().ok_or("the package has no program mcpb")?;

@@ -18,24 +18,28 @@ const CONNECTORS: &str = "acps";
 const MANIFEST: &str = "manifest.json";
 
 /// Builds, zips and proves the bundle; returns its file.
-pub(crate) fn bundle(build: &Build, metadata: &Metadata) -> Result<PathBuf> {
+pub(super) fn package(build: &Build, metadata: &Metadata) -> Result<PathBuf> {
     let host = workspace::host_target()?;
     let target = build.target.as_deref().unwrap_or(&host);
+    bundle(metadata, target, |id| compile(id, build, metadata, target))
+}
+
+/// Makes the bundle of programs that are built: `program` finds one.
+pub(crate) fn bundle(metadata: &Metadata, target: &str, program: impl Fn(&str) -> Result<PathBuf>) -> Result<PathBuf> {
     let dist = workspace::root().join("dist");
     let folder = dist.join(BUNDLE);
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(about(folder.display()))?;
     }
-    let program = compile(PROGRAM, build, metadata, target)?;
     let version = &metadata.packages.iter().find(|member| member.name == PROGRAM).ok_or("there is no acp")?.version;
-    assemble_bridge(&folder, &program, version, target)?;
+    assemble_bridge(&folder, &program(PROGRAM)?, version, target)?;
     for id in workspace::folders_in("connectors")? {
-        let executable = compile(&id, build, metadata, target)?;
         let manifest = read_manifest(&id, metadata)?;
-        assemble::folder(&folder.join(CONNECTORS).join(&id), manifest, &executable, target)?;
+        assemble::folder(&folder.join(CONNECTORS).join(&id), manifest, &program(&id)?, target)?;
     }
     let bytes = zip_file::bytes(&folder, None, is_executable)?;
     let file = publish(&dist.join(format!("acp-bridge-{version}-{target}.mcpb")), &bytes)?;
+    let host = workspace::host_target()?;
     if target == host {
         prove(&folder)?;
     } else {
