@@ -135,6 +135,7 @@ fn prove(folder: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// B-16.2-01, B-16.2-02: one folder with everything in it, made by one command. Those of the reference are for Node.js.
     /// A bundle for each system names its own program, and nothing but programs is executable.
     #[test]
     fn the_manifest_is_that_of_its_system() {

@@ -69,6 +69,26 @@ fn a_bridge_that_was_killed_leaves_no_half_dataset() {
     bridge.end();
 }
 
+/// What the bridge holds does not grow with the rows that pass through it, nor with those that are counted.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_rows() {
+    let peak = |bridge: &Bridge| {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", bridge.server.pid())).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+    };
+    let mut bridge = shop("memory");
+    bridge.call("shop__rows", json!({"n": 1_000})).ok();
+    let before = peak(&bridge);
+    let many = bridge.call("shop__rows", json!({"n": 200_000})).ok();
+    let after = peak(&bridge);
+    assert!(after < before + 16, "{before} MiB before, {after} MiB after");
+    assert_eq!(bridge.csv(&many.dataset()).lines().count(), 200_001);
+    bridge.end();
+}
+
 /// The client leaves in the middle: the connectors end with the bridge.
 #[cfg(target_os = "linux")]
 #[test]

@@ -3,6 +3,7 @@
 //! What a person sets up lies in a [`Place`], outside of the folder of the session, where the secrets of `sources.json` may
 //! not turn up.
 
+mod command_line;
 mod data;
 mod failures;
 mod google;
