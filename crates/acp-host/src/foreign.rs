@@ -22,74 +22,13 @@ const RECORD_MAX: usize = 8 * 1024 * 1024;
 const READ_AHEAD: usize = 256 * 1024;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Words of SQL that are no name without quotes.
-const KEYWORDS: [&str; 66] = [
-    "add",
-    "all",
-    "alter",
-    "and",
-    "as",
-    "autoincrement",
-    "between",
-    "case",
-    "check",
-    "collate",
-    "commit",
-    "constraint",
-    "create",
-    "cross",
-    "default",
-    "deferrable",
-    "delete",
-    "distinct",
-    "drop",
-    "else",
-    "escape",
-    "except",
-    "exists",
-    "foreign",
-    "from",
-    "full",
-    "group",
-    "having",
-    "in",
-    "index",
-    "inner",
-    "insert",
-    "intersect",
-    "into",
-    "is",
-    "isnull",
-    "join",
-    "left",
-    "limit",
-    "natural",
-    "not",
-    "nothing",
-    "notnull",
-    "null",
-    "on",
-    "or",
-    "order",
-    "outer",
-    "primary",
-    "references",
-    "returning",
-    "right",
-    "select",
-    "set",
-    "table",
-    "then",
-    "to",
-    "transaction",
-    "union",
-    "unique",
-    "update",
-    "using",
-    "values",
-    "when",
-    "where",
-    "window",
-];
+const KEYWORDS: &str = "add all alter and as autoincrement between case check collate commit constraint create cross default deferrable \
+    delete distinct drop else escape except exists foreign from full group having in index inner insert intersect \
+    into is isnull join left limit natural not nothing notnull null on or order outer primary references returning \
+    right select set table then to transaction union unique update using values when where window";
+/// Tables that SQLite has of its own, and the beginnings of names that it keeps for itself.
+const BUILT_IN: [&str; 7] = ["json_each", "json_tree", "jsonb_each", "jsonb_tree", "dbstat", "bytecode", "tables_used"];
+const RESERVED: [&str; 2] = ["sqlite_", "pragma_"];
 
 /// Why a file is no dataset.
 #[derive(Debug)]
@@ -200,11 +139,13 @@ pub fn id_of(path: &Path) -> String {
     if is_plain_name(&id) { id } else { format!("d_{id}") }
 }
 
-/// Whether a text is a SQL name that needs no quotes, in lower case.
+/// Whether a text is a SQL name that needs no quotes, in lower case, and stands for nothing else in SQLite.
 pub fn is_plain_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-        && !KEYWORDS.contains(&text)
+        && !KEYWORDS.split(' ').any(|word| word == text)
+        && !BUILT_IN.contains(&text)
+        && !RESERVED.iter().any(|prefix| text.starts_with(prefix))
 }
 
 /// Names for columns: SQL takes `A` and `a` for one, and none may be empty. Also says which ones are new.
@@ -653,6 +594,8 @@ mod tests {
             ("ñandú.csv", "d__and_"),
             ("a.b.csv", "a_b"),
             ("ok.csv", "ok"),
+            ("json_each.csv", "d_json_each"),
+            ("sqlite_x.csv", "d_sqlite_x"),
         ] {
             assert_eq!(id_of(Path::new(file)), id);
             assert!(is_plain_name(id));

@@ -99,14 +99,21 @@ fn prove(folder: &Path) -> Result<()> {
     std::fs::write(&key, "{}")?;
     let project = place.path().join("project");
     std::fs::create_dir(&project)?;
-    let filled = |text: &str| {
-        let mut text = text.replace("${__dirname}", &installed.display().to_string());
-        for (field, value) in [("google_key", key.display().to_string()), ("project", project.display().to_string())] {
-            text = text.replace(&format!("${{user_config.{field}}}"), &value);
-        }
-        text
-    };
     let manifest: Value = serde_json::from_str(&std::fs::read_to_string(installed.join(MANIFEST))?)?;
+    // What a person who changes nothing leaves in the form.
+    let mut form: Vec<(String, String)> = Vec::new();
+    for (field, asked) in manifest["user_config"].as_object().into_iter().flatten() {
+        let value = match field.as_str() {
+            "google_key" => key.display().to_string(),
+            "project" => project.display().to_string(),
+            _ => asked["default"].as_str().map_or_else(|| asked["default"].to_string(), str::to_owned),
+        };
+        form.push((format!("${{user_config.{field}}}"), value));
+    }
+    let filled = |text: &str| {
+        let text = text.replace("${__dirname}", &installed.display().to_string());
+        form.iter().fold(text, |text, (field, value)| text.replace(field, value))
+    };
     let config = &manifest["server"]["mcp_config"];
     let text = |value: &Value| value.as_str().map(&filled).unwrap_or_default();
     let arguments: Vec<String> = config["args"].as_array().into_iter().flatten().map(text).collect();
