@@ -319,10 +319,7 @@ impl Host {
     /// The installed connectors as they are now; those of the project cover those of the system.
     pub fn packages(&self) -> io::Result<Listing> {
         let options = &self.shared.options;
-        match &options.project_packages {
-            Some(project) => package::installed_for_project(&options.system, project),
-            None => package::installed(&options.system),
-        }
+        package::available(&options.system, options.project_packages.as_deref())
     }
 
     /// The installed connector of this id.

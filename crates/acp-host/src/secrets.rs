@@ -13,8 +13,8 @@ use crate::sources::{Reference, write_private};
 
 /// Name of this program in the keyring.
 const SERVICE: &str = "acp";
-/// Folder beside `sources.json` for secrets without a keyring.
-pub const FOLDER: &str = "secrets";
+/// End of the name of the folder for secrets without a keyring; it begins as `sources.json` does.
+const FOLDER: &str = ".secrets";
 /// What stands in the place of a secret in a text.
 const REDACTED: &str = "[redacted]";
 /// Shorter texts are found in innocent places; no key is that short.
@@ -75,58 +75,82 @@ pub fn keyring() -> Result<(), SecretError> {
     }
 }
 
-/// Keeps a secret and gives the reference for `sources.json`, whose folder is `folder`. Blocks.
-pub fn keep(source: &str, field: &str, secret: &str, folder: &Path, keep: Keep) -> io::Result<Reference> {
-    let (name, file) = names(source, field);
-    if keep != Keep::File {
-        let kept = entry(&name).and_then(|entry| entry.set_password(secret).map_err(|error| explain(&name, &error)));
-        match kept {
-            Ok(()) => return Ok(Reference::Keyring(name)),
-            Err(error) if keep == Keep::Keyring => return Err(io::Error::other(format!("{name} {error}"))),
-            Err(_) => {}
-        }
+/// The secrets that are kept for one `sources.json`. Two such files may have sources of the same name, and never share a
+/// secret.
+#[derive(Clone, Copy, Debug)]
+pub struct Vault<'a> {
+    file: &'a Path,
+}
+
+impl<'a> Vault<'a> {
+    /// The secrets of this `sources.json`.
+    pub fn of(file: &'a Path) -> Self {
+        Self { file }
     }
-    private_folder(folder)?;
-    write_private(&folder.join(&file), secret.as_bytes())?;
-    Ok(Reference::File(file))
-}
 
-/// How a secret is called in the keyring, and its path relative to the folder of `sources.json`. Names of fields come from
-/// servers, so what could lead elsewhere is taken out of them.
-fn names(source: &str, field: &str) -> (String, String) {
-    let plain = |byte: char| if byte.is_ascii_alphanumeric() || matches!(byte, '_' | '-') { byte } else { '_' };
-    let field: String = field.chars().map(plain).collect();
-    (format!("{source}/{field}"), format!("{FOLDER}/{source}.{field}"))
-}
+    /// Where secrets lie that are in no keyring.
+    pub fn folder(&self) -> PathBuf {
+        self.file.with_file_name(self.folder_name())
+    }
 
-/// Removes a secret that [`keep`] kept; others, such as a file of the person, are left alone. Blocks.
-pub fn forget(source: &str, field: &str, reference: &Reference, folder: &Path) -> io::Result<()> {
-    let (own_name, own_file) = names(source, field);
-    match reference {
-        Reference::Keyring(name) if *name == own_name => {
-            match entry(name).and_then(|entry| entry.delete_credential().map_err(|error| explain(name, &error))) {
-                Ok(()) | Err(SecretError::Missing(_)) => Ok(()),
-                Err(error) => Err(io::Error::other(format!("{name} {error}"))),
+    fn folder_name(&self) -> String {
+        format!("{}{FOLDER}", self.file.file_stem().unwrap_or_default().to_string_lossy())
+    }
+
+    /// Keeps a secret and gives the reference for `sources.json`. Blocks.
+    pub fn keep(&self, source: &str, field: &str, secret: &str, keep: Keep) -> io::Result<Reference> {
+        let field = plain(field);
+        if keep != Keep::File {
+            // The keyring is one for all.
+            let name = format!("{source}/{field}/{}", uuid::Uuid::new_v4().simple());
+            match entry(&name).and_then(|entry| entry.set_password(secret).map_err(|error| explain(&name, &error))) {
+                Ok(()) => return Ok(Reference::Keyring(name)),
+                Err(error) if keep == Keep::Keyring => return Err(io::Error::other(format!("{field} {error}"))),
+                Err(_) => {}
             }
         }
-        Reference::File(path) if *path == own_file => match std::fs::remove_file(folder.join(path)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        private_folder(&self.folder())?;
+        let name = format!("{source}.{field}");
+        write_private(&self.folder().join(&name), secret.as_bytes())?;
+        Ok(Reference::File(format!("{}/{name}", self.folder_name())))
+    }
+
+    /// Removes a secret that [`keep`](Self::keep) kept; others, such as a file of the person, are left alone. Blocks.
+    pub fn forget(&self, source: &str, field: &str, reference: &Reference) -> io::Result<()> {
+        let field = plain(field);
+        match reference {
+            Reference::Keyring(name) if name.starts_with(&format!("{source}/{field}/")) => {
+                match entry(name).and_then(|entry| entry.delete_credential().map_err(|error| explain(name, &error))) {
+                    Ok(()) | Err(SecretError::Missing(_)) => Ok(()),
+                    Err(error) => Err(io::Error::other(format!("{field} {error}"))),
+                }
+            }
+            Reference::File(path) if *path == format!("{}/{source}.{field}", self.folder_name()) => {
+                match std::fs::remove_file(self.folder().join(format!("{source}.{field}"))) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                }
+            }
             _ => Ok(()),
-        },
-        _ => Ok(()),
+        }
     }
 }
 
-/// The folder for secrets, for its owner alone.
-fn private_folder(folder: &Path) -> io::Result<PathBuf> {
-    let folder = folder.join(FOLDER);
-    std::fs::create_dir_all(&folder)?;
+/// The name of a field without what could lead elsewhere: it comes from a server.
+fn plain(field: &str) -> String {
+    let plain = |byte: char| if byte.is_ascii_alphanumeric() || matches!(byte, '_' | '-') { byte } else { '_' };
+    field.chars().map(plain).collect()
+}
+
+/// A folder for its owner alone.
+fn private_folder(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700))?;
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
     }
-    Ok(folder)
+    Ok(())
 }
 
 /// Whether others than its owner may read a file or a folder; `false` where the system has no such bits.

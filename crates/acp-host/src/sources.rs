@@ -294,8 +294,11 @@ impl Sources {
 
     /// Adds a source, or replaces the one with its id. What the file holds besides is kept. [`write`](Self::write) saves it.
     pub fn put(&mut self, source: Source) -> Result<(), SourcesError> {
-        let sources = self.document.entry("sources").or_insert_with(|| Value::Array(Vec::new()));
-        let Value::Array(list) = sources else { return Ok(()) };
+        let sources = self.document.entry("sources").or_insert(Value::Null);
+        if sources.is_null() {
+            *sources = Value::Array(Vec::new());
+        }
+        let Value::Array(list) = sources else { return self.again() };
         let place = list.iter().position(|value| value["id"] == *source.id).unwrap_or_else(|| {
             list.push(Value::Object(JsonObject::new()));
             list.len() - 1

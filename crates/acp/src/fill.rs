@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use acp_host::form::{FieldKind, Form, Variant, typed_text};
-use acp_host::secrets::{self, Keep};
+use acp_host::secrets::{Keep, Vault};
 use acp_host::sources::Reference;
 use acp_protocol::JsonObject;
 use clap::Args;
@@ -52,11 +52,23 @@ pub(crate) struct Places<'a> {
 }
 
 /// What a source has already.
-pub(crate) struct Former<'a> {
+pub(crate) struct Former {
     /// As it stands in the file.
-    pub(crate) written: &'a JsonObject,
+    written: JsonObject,
     /// Without references.
-    pub(crate) values: &'a JsonObject,
+    values: JsonObject,
+}
+
+impl Former {
+    /// What is written. A reference that has no value any more is left out of the values: that is what a person edits for.
+    pub(crate) fn of(written: &JsonObject, places: &Places<'_>) -> Self {
+        let value = |value: &Value| match Reference::of(value) {
+            Some(reference) => reference.resolve(places.folder, places.project).ok().map(Value::String),
+            None => Some(value.clone()),
+        };
+        let values = written.iter().filter_map(|(name, written)| Some((name.clone(), value(written)?)));
+        Self { written: written.clone(), values: values.collect() }
+    }
 }
 
 /// A filled form.
@@ -71,21 +83,21 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// What to write into the file, once the secrets are kept.
+    /// What to write into the file, once the secrets are kept; which they are is added to `kept`.
     pub(crate) fn keep(
         mut self,
         source: &str,
-        folder: &Path,
+        vault: Vault<'_>,
         keep: Keep,
-    ) -> Result<(JsonObject, Vec<Reference>), Failure> {
-        let mut kept = Vec::new();
+        kept: &mut Vec<(String, Reference)>,
+    ) -> Result<JsonObject, Failure> {
         for name in self.secrets {
             let secret = self.values.get(&name).map(terminal::shown).unwrap_or_default();
-            let reference = secrets::keep(source, &name, &secret, folder, keep)?;
-            self.written.insert(name, reference.to_value());
-            kept.push(reference);
+            let reference = vault.keep(source, &name, &secret, keep)?;
+            self.written.insert(name.clone(), reference.to_value());
+            kept.push((name, reference));
         }
-        Ok((self.written, kept))
+        Ok(self.written)
     }
 }
 
@@ -118,7 +130,7 @@ fn file(path: &Path) -> Result<Reference, Failure> {
 pub(crate) fn fill(
     (credentials, config): (Option<&Form>, Option<&Form>),
     given: &Given,
-    former: (Option<Former<'_>>, Option<Former<'_>>),
+    former: (Option<Former>, Option<Former>),
     places: &Places<'_>,
     asking: bool,
 ) -> Result<(Option<Filled>, Option<Filled>), Failure> {
@@ -138,10 +150,9 @@ pub(crate) fn fill(
             return Err(Failure::usage(format!("there is no field {name}; there are {}", known.join(", "))));
         }
     }
-    let part =
-        |form: Option<&Form>, variant: Option<&str>, inputs: Vec<(String, Input)>, former: Option<Former<'_>>| {
-            form.map(|form| fill_form(form, variant, inputs, former.as_ref(), places, asking)).transpose()
-        };
+    let part = |form: Option<&Form>, variant: Option<&str>, inputs: Vec<(String, Input)>, former: Option<Former>| {
+        form.map(|form| fill_form(form, variant, inputs, former.as_ref(), places, asking)).transpose()
+    };
     Ok((
         part(credentials, given.variant.as_deref(), of_credentials, former.0)?,
         part(config, None, of_config, former.1)?,
@@ -152,17 +163,17 @@ fn fill_form(
     form: &Form,
     wanted: Option<&str>,
     inputs: Vec<(String, Input)>,
-    former: Option<&Former<'_>>,
+    former: Option<&Former>,
     places: &Places<'_>,
     asking: bool,
 ) -> Result<Filled, Failure> {
     let variant = &form.variants[choose_variant(form, wanted, &inputs, former, asking)?];
     // Another kind of credentials begins anew (5.5.4).
-    let former = former.filter(|former| variant.holds(former.values));
+    let former = former.filter(|former| variant.holds(&former.values));
     let mut entered = JsonObject::new();
     let mut written = JsonObject::new();
     if let Some(former) = former {
-        for (name, value) in former.values {
+        for (name, value) in &former.values {
             // References give texts.
             let property_type = variant.property(name).map(|property| property.property_type).unwrap_or_default();
             let typed = value.as_str().and_then(|text| typed_text(property_type, text));
@@ -260,7 +271,7 @@ fn choose_variant(
     form: &Form,
     wanted: Option<&str>,
     inputs: &[(String, Input)],
-    former: Option<&Former<'_>>,
+    former: Option<&Former>,
     asking: bool,
 ) -> Result<usize, Failure> {
     let titles: Vec<String> = form
@@ -284,7 +295,7 @@ fn choose_variant(
     if form.variants.len() == 1 {
         return Ok(0);
     }
-    let used = former.and_then(|former| form.variants.iter().position(|variant| variant.holds(former.values)));
+    let used = former.and_then(|former| form.variants.iter().position(|variant| variant.holds(&former.values)));
     if asking {
         if let Some(used) = used {
             terminal::tell(&format!("Kind of credentials: {}", titles[used]))?;

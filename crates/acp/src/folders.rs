@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use acp_host::host::{Host, HostOptions};
 use acp_host::launch::Environment;
+use acp_host::package::{self, Listing};
 use clap::Args;
 
 use crate::report::Failure;
@@ -76,6 +77,11 @@ impl Folders {
             Some(_) => Ok(Some(OF_PROJECT.iter().fold(self.project()?, |path, part| path.join(part)))),
             None => Ok(None),
         }
+    }
+
+    /// The connectors that can be used.
+    pub(crate) fn packages(&self) -> Result<Listing, Failure> {
+        Ok(package::available(&self.system()?, self.project_packages()?.as_deref())?)
     }
 
     /// Where connectors are installed: in the project that was named, or for all of them.

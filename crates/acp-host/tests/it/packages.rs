@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acp_host::package::{Package, installed, installed_for_project, published_skills};
+use acp_host::package::{Package, available, installed, published_skills};
 
 use crate::zips::manifest;
 
@@ -33,7 +33,7 @@ fn a_folder_with_a_manifest_is_a_connector_and_a_project_covers_the_system() {
     assert_eq!(ids(&listing.packages), ["a 1.0.0", "b 1.0.0"]);
     let broken: Vec<_> = listing.broken.iter().map(|(folder, _)| folder.file_name().unwrap().to_owned()).collect();
     assert_eq!(broken, ["broken", "zz-copy"]);
-    let listing = installed_for_project(system.path(), project.path()).unwrap();
+    let listing = available(system.path(), Some(project.path())).unwrap();
     assert_eq!(ids(&listing.packages), ["a 1.0.0", "b 2.0.0"]);
 }
 

@@ -1,6 +1,5 @@
 //! `acp list`: from files alone, no server is started.
 
-use acp_host::package;
 use acp_host::sources::Sources;
 use serde_json::json;
 
@@ -8,11 +7,7 @@ use crate::folders::Folders;
 use crate::report::{Failure, Report};
 
 pub(super) fn run(folders: &Folders) -> Result<Report, Failure> {
-    let system = folders.system()?;
-    let listing = match folders.project_packages()? {
-        Some(project) => package::installed_for_project(&system, &project)?,
-        None => package::installed(&system)?,
-    };
+    let listing = folders.packages()?;
     let sources = Sources::read(&folders.sources()?)?;
     let mut lines = Vec::new();
     let mut packages = Vec::new();
@@ -29,7 +24,10 @@ pub(super) fn run(folders: &Folders) -> Result<Report, Failure> {
         }));
     }
     if lines.is_empty() {
-        lines.push(format!("No connector is installed in {}. Install one with: acp install ZIP", system.display()));
+        lines.push(format!(
+            "No connector is installed in {}. Install one with: acp install ZIP",
+            folders.system()?.display()
+        ));
     }
     for (folder, problem) in &listing.broken {
         lines.push(format!("not usable: {}: {problem}", folder.display()));

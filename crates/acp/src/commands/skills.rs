@@ -15,11 +15,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(folders: &Folders, arguments: &Arguments) -> Result<Report, Failure> {
-    let system = folders.system()?;
-    let listing = match folders.project_packages()? {
-        Some(project) => package::installed_for_project(&system, &project)?,
-        None => package::installed(&system)?,
-    };
+    let listing = folders.packages()?;
     let skills = package::published_skills(&listing.packages, &[]);
     let Some(name) = &arguments.name else {
         let lines: Vec<String> =

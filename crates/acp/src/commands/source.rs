@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use acp_host::form::Form;
 use acp_host::host::{Host, Running};
-use acp_host::secrets::{self, Keep};
+use acp_host::secrets::{Keep, Vault};
 use acp_host::sources::{Autocontext, ID_MAX, Limits, Reference, Source, Sources, is_source_id};
 use acp_protocol::capability::ServerCapability;
 use acp_protocol::{JsonObject, TOOL_AUTOCONTEXT, TOOL_AUTOCONTEXT_DATA};
@@ -205,13 +205,13 @@ fn existing(sources: &Sources, id: &str) -> Result<Source, Failure> {
 
 /// Removes the secrets that were kept for a source, but those that `still` refers to.
 fn forget(source: &Source, file: &Path, still: Option<&Source>) -> Result<(), Failure> {
-    let folder = file.parent().unwrap_or(Path::new(""));
+    let vault = Vault::of(file);
     let parts = |source: &Source| [source.credentials.clone(), source.config.clone()];
     let kept: Vec<JsonObject> = still.map(parts).into_iter().flatten().flatten().collect();
     for (field, value) in parts(source).into_iter().flatten().flatten() {
         let used = kept.iter().any(|values| values.get(&field) == Some(&value));
         if let Some(reference) = Reference::of(&value).filter(|_| !used) {
-            secrets::forget(&source.id, &field, &reference, folder)?;
+            vault.forget(&source.id, &field, &reference)?;
         }
     }
     Ok(())
@@ -283,40 +283,49 @@ async fn save(
         }
     }
     let mut kept = Vec::new();
-    let mut write = |filled: Option<Filled>| -> Result<Option<JsonObject>, Failure> {
-        let Some(filled) = filled else { return Ok(None) };
-        let (written, references) = filled.keep(&source.id, &folder, settings.secrets.into())?;
-        kept.extend(references);
-        Ok(Some(written).filter(|written| !written.is_empty()))
+    let vault_file = sources.path().to_path_buf();
+    let vault = Vault::of(&vault_file);
+    let mut write = || -> Result<(), Failure> {
+        let mut part = |filled: Option<Filled>| -> Result<Option<JsonObject>, Failure> {
+            let Some(filled) = filled else { return Ok(None) };
+            let written = filled.keep(&source.id, vault, settings.secrets.into(), &mut kept)?;
+            Ok(Some(written).filter(|written| !written.is_empty()))
+        };
+        (source.credentials, source.config) = (part(credentials.clone())?, part(config.clone())?);
+        sources.put(source.clone())?;
+        Ok(sources.write()?)
     };
-    let (credentials, config) = (write(credentials)?, write(config)?);
-    (source.credentials, source.config) = (credentials, config);
-    sources.put(source.clone())?;
-    sources.write()?;
+    if let Err(failure) = write() {
+        for (field, reference) in &kept {
+            // Nothing refers to it; the failure that led here is what has to be told.
+            let _ = vault.forget(&source.id, field, reference);
+        }
+        return Err(failure);
+    }
     if let Some(former) = &former {
         forget(former, sources.path(), Some(&source))?;
     }
     Ok(saved(&sources, &source, &kept))
 }
 
-fn saved(sources: &Sources, source: &Source, kept: &[Reference]) -> Report {
+fn saved(sources: &Sources, source: &Source, kept: &[(String, Reference)]) -> Report {
     let mut text = format!("Saved {} in {}.", source.id, sources.path().display());
-    let in_files = kept.iter().any(|reference| matches!(reference, Reference::File(_)));
-    let in_keyring = kept.iter().any(|reference| matches!(reference, Reference::Keyring(_)));
+    let in_files = kept.iter().any(|(_, reference)| matches!(reference, Reference::File(_)));
+    let in_keyring = kept.iter().any(|(_, reference)| matches!(reference, Reference::Keyring(_)));
     if in_keyring {
         text.push_str(" Its secrets are in the keyring.");
     }
     if in_files {
         text.push_str(&format!(
-            " Its secrets are in plain files in the folder {} beside it, which only you can read: this computer offers no \
-             keyring, or files were asked for.",
-            secrets::FOLDER
+            " Its secrets are in plain files in {}, which only you can read: this computer offers no keyring, or files were \
+             asked for.",
+            Vault::of(sources.path()).folder().display()
         ));
     }
     let resource = source.default_resource_id.as_deref();
     let value = json!({
         "id": source.id, "acp": source.acp, "file": sources.path(), "default_resource_id": resource,
-        "secrets": kept.iter().map(Reference::to_value).collect::<Vec<_>>(),
+        "secrets": kept.iter().map(|(_, reference)| reference.to_value()).collect::<Vec<_>>(),
     });
     Report::new(text, value)
 }
@@ -331,33 +340,11 @@ fn fill_forms(
     let Some(capability) = server.capability() else { return Ok((None, None)) };
     let credentials = Form::of_credentials(&capability.credentials_schema);
     let config = Form::of_config(capability.config_schema.as_ref());
-    let written = |part: fn(&Source) -> &Option<JsonObject>| former.and_then(|former| part(former).clone());
-    let (old_credentials, old_config) = (written(|source| &source.credentials), written(|source| &source.config));
-    let values = |written: &Option<JsonObject>| written.as_ref().map(|written| values_of(written, places));
-    let (credential_values, config_values) = (values(&old_credentials), values(&old_config));
-    let former_of = |written, values| match (written, values) {
-        (Some(written), Some(values)) => Some(Former { written, values }),
-        _ => None,
+    let former_of = |part: fn(&Source) -> &Option<JsonObject>| {
+        former.and_then(|former| part(former).as_ref()).map(|written| Former::of(written, places))
     };
-    fill::fill(
-        (credentials.as_ref(), config.as_ref()),
-        &settings.given,
-        (
-            former_of(old_credentials.as_ref(), credential_values.as_ref()),
-            former_of(old_config.as_ref(), config_values.as_ref()),
-        ),
-        places,
-        asking,
-    )
-}
-
-/// What is stored, without references. One that has no value any more is left out: that is what a person edits for.
-fn values_of(written: &JsonObject, places: &Places<'_>) -> JsonObject {
-    let value = |value: &Value| match Reference::of(value) {
-        Some(reference) => reference.resolve(places.folder, places.project).ok().map(Value::String),
-        None => Some(value.clone()),
-    };
-    written.iter().filter_map(|(name, written)| Some((name.clone(), value(written)?))).collect()
+    let formers = (former_of(|source| &source.credentials), former_of(|source| &source.config));
+    fill::fill((credentials.as_ref(), config.as_ref()), &settings.given, formers, places, asking)
 }
 
 fn ask_limits(source: &mut Source, capability: &ServerCapability) -> Result<(), Failure> {

@@ -46,13 +46,13 @@ fn a_source_is_added_by_flags() {
         sources["sources"][0],
         json!({
             "id": "shop", "acp": "toy", "label": "The shop", "default_resource_id": "acc_7",
-            "credentials": {"type": "api_key", "api_key": {"file": "secrets/shop.api_key"}},
+            "credentials": {"type": "api_key", "api_key": {"file": "sources.secrets/shop.api_key"}},
             "config": {"region": "eu", "zone": "north", "price": 2.5, "access_mode": "onlyRead", "table_rules": {"file": rules}},
             "row_limit": 3, "cost_limit_usd": 0.5,
         })
     );
     assert!(!sources.to_string().contains(CANARY));
-    let kept = home.path().join("root/secrets");
+    let kept = home.path().join("root/sources.secrets");
     assert_eq!(std::fs::read_to_string(kept.join("shop.api_key")).expect("the secret"), KEY);
     #[cfg(unix)]
     for (path, mode) in [(kept.join("shop.api_key"), 0o600), (kept, 0o700), (home.sources_file(), 0o600)] {
@@ -78,7 +78,7 @@ fn a_source_is_added_by_flags() {
     );
     home.run(&["source", "remove", "shop"]).ends_with(0);
     assert_eq!(home.read_sources(), json!({"sources": []}));
-    assert_eq!(names(&home.path().join("root/secrets")), Vec::<String>::new());
+    assert_eq!(names(&home.path().join("root/sources.secrets")), Vec::<String>::new());
     assert!(rules.exists(), "a file of the person's is left alone");
 }
 
@@ -147,7 +147,7 @@ fn a_person_is_asked_and_may_keep_what_is_saved() {
         rest = &rest[place + part.len()..];
     }
     let written = home.read_sources()["sources"][0].clone();
-    assert_eq!(written["credentials"], json!({"type": "api_key", "api_key": {"file": "secrets/shop.api_key"}}));
+    assert_eq!(written["credentials"], json!({"type": "api_key", "api_key": {"file": "sources.secrets/shop.api_key"}}));
     assert_eq!(written["config"], json!({"region": "us", "price": 3, "access_mode": "onlyRead"}));
     assert_eq!((&written["row_limit"], &written["default_resource_id"]), (&json!(10), &json!("acc_2")));
     assert_eq!(written["autocontext_blocks"], json!(["alpha", "beta"]));
@@ -181,8 +181,11 @@ fn a_person_is_asked_and_may_keep_what_is_saved() {
     ])
     .ends_with(0);
     let edited = home.read_sources()["sources"][0].clone();
-    assert_eq!(edited["credentials"], json!({"type": "oauth", "access_token": {"file": "secrets/shop.access_token"}}));
-    assert_eq!(names(&home.path().join("root/secrets")), ["shop.access_token"]);
+    assert_eq!(
+        edited["credentials"],
+        json!({"type": "oauth", "access_token": {"file": "sources.secrets/shop.access_token"}})
+    );
+    assert_eq!(names(&home.path().join("root/sources.secrets")), ["shop.access_token"]);
 }
 
 /// H-4.2-01, H-6.1-01: a source without resources needs none.

@@ -52,6 +52,6 @@ fn a_secret_is_not_echoed() {
     assert!(child.wait().expect("script").success(), "{seen}");
     watch.end("script");
     assert!(seen.contains("us\r\n") && seen.contains("Saved shop") && !seen.contains(CANARY), "{seen}");
-    let kept = std::fs::read_to_string(home.path().join("root/secrets/shop.api_key")).expect("the secret");
+    let kept = std::fs::read_to_string(home.path().join("root/sources.secrets/shop.api_key")).expect("the secret");
     assert_eq!(kept, KEY);
 }
