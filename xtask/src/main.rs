@@ -6,7 +6,9 @@ mod bench;
 mod check;
 mod conformance;
 mod demo;
+mod faults;
 mod interop;
+mod matrix;
 mod package;
 mod served;
 mod test;
@@ -41,6 +43,10 @@ enum Task {
     Interop(interop::Arguments),
     /// Measure speed and memory of large extractions, as ratios against small programs in the same run.
     Bench(bench::Arguments),
+    /// Run the fault suites and write docs/faults.md: what each failure of Google's comes to.
+    Faults,
+    /// Write docs/test-matrix.md (each suite and what it shows) and docs/interop.md (whose programs run against ours).
+    Matrix,
     /// One of the small programs of the bench, which starts it.
     #[command(hide = true)]
     BenchClient(bench::Program),
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         Task::Demo(arguments) => demo::run(&arguments),
         Task::Interop(arguments) => interop::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Faults => faults::run(),
+        Task::Matrix => matrix::run(),
         Task::BenchClient(program) => bench::run_client(&program),
         Task::Test(arguments) => test::run(&arguments),
     };
