@@ -10,6 +10,7 @@ mod faults;
 mod interop;
 mod matrix;
 mod package;
+mod release;
 mod served;
 mod test;
 mod workspace;
@@ -33,6 +34,8 @@ struct Arguments {
 enum Task {
     /// Build a connector into an installable folder and a zip, and prove that a host can start it.
     Package(package::Arguments),
+    /// Build everything that is published for one target: packages, what they are made of, checksums.
+    Release(release::Arguments),
     /// Check what the compiler doesn't: who depends on whom, packaging files, and rules about source texts.
     Check,
     /// Run the black-box suites and write docs/conformance.md: what shows each requirement, and whether it passed.
@@ -57,6 +60,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Package(arguments) => package::run(&arguments),
+        Task::Release(arguments) => release::run(&arguments),
         Task::Check => check::run(),
         Task::Conformance => conformance::run(),
         Task::Demo(arguments) => demo::run(&arguments),

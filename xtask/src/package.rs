@@ -10,6 +10,7 @@ use acp_protocol::manifest::{self, PackageManifest};
 use sha2::{Digest, Sha256};
 
 use crate::Result;
+use crate::release::{dependencies, licences};
 use crate::workspace::{self, Metadata, about, relative};
 
 /// Arguments of the task.
@@ -36,6 +37,13 @@ pub(crate) struct Build {
     pub(crate) debug: bool,
 }
 
+impl Build {
+    /// The triple that is built for.
+    pub(crate) fn target(&self) -> Result<String> {
+        self.target.clone().map_or_else(workspace::host_target, Ok)
+    }
+}
+
 /// Runs the task.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let metadata = workspace::metadata()?;
@@ -56,6 +64,8 @@ pub(crate) fn package(id: &str, build: &Build, metadata: &Metadata) -> Result<Pa
     let dist = workspace::root().join("dist");
     let folder = dist.join(id);
     let manifest = assemble::folder(&folder, manifest, &executable, target)?;
+    let licences = licences::text(&dependencies::of(id, target)?)?;
+    std::fs::write(folder.join(assemble::LICENCES_OF_OTHERS), licences)?;
     let bytes = zip_file::bytes(&folder, id, |path| assemble::is_executable(path, id))?;
     let zip = dist.join(format!("{id}-{}-{target}.zip", manifest.version));
     std::fs::write(&zip, &bytes).map_err(about(zip.display()))?;
@@ -124,7 +134,8 @@ fn path_flags() -> Vec<String> {
     own.chain(home).chain([shorter(workspace::root(), ".")]).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
