@@ -397,6 +397,8 @@ pub(crate) struct FunnelRequest {
     pub(crate) funnel: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) funnel_breakdown: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) funnel_next_action: Option<Value>,
     pub(crate) funnel_visualization_type: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) segments: Vec<Value>,

@@ -257,6 +257,13 @@ pub(crate) fn warn_gap(control: &ControlSum, end: &ReportEnd, range: Option<&str
     }
 }
 
+/// Says of metrics that are 0 in all of a report what Google would need to count them. Who may not see them was told that already.
+pub(crate) fn warn_zeros<'a>(fields: &Fields, totals: impl Iterator<Item = (&'a String, &'a String)>, call: &Call) {
+    let is_seen = |name: &str| fields.get(Kind::Metric, name).is_some_and(|field| field.blocked_reasons.is_empty());
+    let zero = totals.filter(|(name, total)| total.parse() == Ok(0.0) && is_seen(name));
+    zero.filter_map(|(name, _)| warnings::of_zero_metric(name)).for_each(|sentence| call.warn(sentence));
+}
+
 /// Days of the youngest data that may be gone: Google keeps single events for two months at least.
 const KEPT_DAYS: i64 = 60;
 
@@ -302,10 +309,13 @@ pub(crate) fn warn_cut(limit: Option<u64>, rows: u64, call: &Call) {
     }
 }
 
-/// Says that today, in the property's zone, is not over.
+/// Says that today, in the property's zone, is not over, and that a range has not begun.
 pub(crate) fn warn_today(zone: &TimeZone, window: DateWindow, call: &Call) {
-    if (window.start..=window.end).contains(&call.clock().today(zone)) {
+    let today = call.clock().today(zone);
+    if (window.start..=window.end).contains(&today) {
         call.warn("The range includes today, whose figures are not complete yet.");
+    } else if window.start > today {
+        call.warn(format!("The range begins after today, which is {today}: there can be no data yet."));
     }
 }
 

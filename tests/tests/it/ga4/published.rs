@@ -1,9 +1,12 @@
 //! What the connector says about itself: small schemas, every argument described, fields by words, a check before a report, and skills
 //! that name what is there.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use super::bench::{Ga4, Google};
+use crate::server::binary_of;
 
 /// Bytes a tool may have on average: a model reads all of them at every turn.
 const TOOL_BYTES: usize = 1_500;
@@ -32,6 +35,21 @@ fn tools_are_small_described_and_portable() {
     );
     crate::published::assert_small_and_described(tools, TOOL_BYTES);
     ga4.end_well();
+}
+
+/// Whatever way a person gives the connector access, no more than reading is asked for.
+#[test]
+fn the_right_to_read_is_all_that_is_asked_for() {
+    let output = Command::new(binary_of("ga4")).arg("capability").output().expect("the connector");
+    let capability: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let ways = capability["credentials_schema"]["oneOf"].as_array().expect("ways");
+    let scopes: Vec<&Value> =
+        ways.iter().map(|way| &way["x-acp-login"]["scopes"]).filter(|scopes| !scopes.is_null()).collect();
+    assert!(scopes.len() >= 2, "{scopes:?}");
+    assert!(
+        scopes.iter().all(|scopes| **scopes == json!(["https://www.googleapis.com/auth/analytics.readonly"])),
+        "{scopes:?}"
+    );
 }
 
 fn search(ga4: &mut Ga4, arguments: &Value) -> Value {

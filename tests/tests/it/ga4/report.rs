@@ -160,7 +160,7 @@ fn columns_have_googles_meaning_as_types() {
     let answer = ga4
         .report(&json!({
             "dimensions": ["date", "dateHour", "month", "hour", "yearMonth", "nthDay"],
-            "metrics": ["sessions", "engagementRate", "keyEvents", "keyEvents:purchase", "totalRevenue", "averageSessionDuration"],
+            "metrics": ["sessions", "engagementRate", "keyEvents", "keyEvents:purchase", "totalRevenue", "averageSessionDuration", "customEvent:active_ms"],
             "start_date": "3daysAgo",
         }))
         .ok();
@@ -177,6 +177,7 @@ fn columns_have_googles_meaning_as_types() {
         ("keyEvents:purchase", "number", "metric"),
         ("totalRevenue", "number", "metric"),
         ("averageSessionDuration", "number", "metric"),
+        ("customEvent:active_ms", "number", "metric"),
     ] {
         assert_eq!(typed(&answer, name), expected, "V-333, V-369: {name}");
         assert_eq!(answer.header(name)["role"], role, "{name}");
@@ -188,6 +189,7 @@ fn columns_have_googles_meaning_as_types() {
         assert_eq!(row["month"], day[5..7], "{row}");
         let rate = row["engagementRate"].as_f64().expect("a rate");
         assert!((0.0..=1.0).contains(&rate), "a fraction, not per cent: {row}");
+        assert!(row["customEvent:active_ms"].is_number(), "whatever the unit: {row}");
     }
 
     // Attribution splits key events over touchpoints: integers on paper, fractions in fact.
@@ -678,6 +680,12 @@ fn each_peculiarity_of_a_property_is_one_warning() {
     let mut ga4 = Ga4::start(&google);
     for (kind, metrics, dimensions, needle) in [
         ("revenue_restricted", json!(["sessions", "totalRevenue"]), json!(["deviceCategory"]), "totalRevenue reads 0"),
+        (
+            "revenue_restricted",
+            json!(["sessions", "advertiserAdCost"]),
+            json!(["sessionCampaignName"]),
+            "cost data: advertiserAdCost reads 0",
+        ),
         ("thresholded", json!(["sessions"]), json!(["country"]), "withheld"),
         ("sampled", json!(["sessions"]), json!(["deviceCategory"]), "41.3 %"),
         ("high_cardinality", json!(["screenPageViews"]), json!(["pagePath"]), "(other)"),

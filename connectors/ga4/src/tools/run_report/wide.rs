@@ -304,6 +304,7 @@ impl<'a> Wide<'a> {
             table.set_totals(
                 report.metrics.iter().zip(current).map(|(name, total)| (name.as_str(), Cell::Text(total))),
             )?;
+            report.warn_zeros(self.fields, &gathered.wholes[0], current, call);
             report.warn_filtered_totals(call);
         }
         self.warn(gathered)?;
