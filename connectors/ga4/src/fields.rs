@@ -214,7 +214,7 @@ impl Fields {
         let other = kind.other();
         if self.get(other, name).is_some() {
             return Error::invalid_arguments(format!(
-                "{shown:?} is a {}, not a {}. Move it to the {}s.",
+                "{shown:?} is a {}, not a {}. Use it where {}s are taken.",
                 other.word(),
                 kind.word(),
                 other.word()
@@ -274,7 +274,11 @@ impl Fields {
 
     /// The fields that words are about, the best first: by name, old and usual names, title and description.
     pub(crate) fn search(&self, query: &str, kind: Option<Kind>) -> Vec<(Kind, &FieldMetadata)> {
-        let words: Vec<String> = query.split_whitespace().map(plain).filter(|word| !word.is_empty()).collect();
+        let mut words: Vec<String> = query.split_whitespace().map(plain).filter(|word| !word.is_empty()).collect();
+        // "on" is in "month" and "region": short words say something only where there is no longer one.
+        if words.iter().any(|word| word.len() > 2) {
+            words.retain(|word| word.len() > 2);
+        }
         let whole = plain(query);
         let aliases: Vec<&str> =
             ALIASES.iter().filter(|(alias, _)| plain(alias) == whole).map(|(_, meant)| *meant).collect();

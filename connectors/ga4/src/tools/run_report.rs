@@ -159,6 +159,7 @@ impl Tool for RunReport {
             question::warn_gap(&control, &end, None, call);
         }
         question::warn(&end.metadata, range.window, call);
+        question::warn_nothing_left(end.row_count, &self.dimension_filters, call);
         question::warn_cut(self.limit, end.row_count, call);
         Ok(self.answer(table, &property, &end, &ranges, Map::new(), call))
     }
@@ -211,8 +212,8 @@ impl RunReport {
         }
         let mut names = vec![CURRENT];
         for name in self.compare_ranges.iter().filter_map(|range| range.name.as_deref()) {
-            let plain = |mark: char| mark.is_ascii_alphanumeric() || matches!(mark, '_' | '-' | ' ');
-            if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
+            let plain = |mark: char| mark.is_alphanumeric() || matches!(mark, '_' | '-' | ' ');
+            if name.is_empty() || name.chars().count() > NAME_MAX || !name.chars().all(plain) {
                 refuse("The name of a range has 1 to 40 letters, digits, spaces, _ or -.");
             } else if names.contains(&name) {
                 refuse(&format!(

@@ -174,6 +174,11 @@ fn all_problems_of_a_report_are_named_at_once_without_asking_for_it() {
     assert_eq!(good["dates"], json!([google.day(7), google.day(1)]));
     assert!(good["notes"][0].as_str().unwrap().contains("'users' mapped to 'totalUsers'"), "{good}");
     assert_eq!(google.asked(":checkCompatibility").len(), 1);
+    let early = validate(
+        &mut ga4,
+        &json!({"metrics": ["eventCount"], "start_date": google.day(-3), "end_date": google.day(-4)}),
+    );
+    assert!(early["notes"][0].as_str().is_some_and(|note| note.contains("begins after today")), "{early}");
     let restricted = ga4
         .call(
             "validate_report",

@@ -365,6 +365,59 @@ fn every_filter_of_dimensions_selects_what_it_says() {
     }
 }
 
+/// Tables show days with hyphens, and a model filters by what it was shown. Google compares texts without them, and would find nothing.
+#[test]
+fn values_of_time_may_be_written_as_they_are_shown() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let day = google.day(3);
+    let by_day = ga4.report(&json!({"metrics": ["eventCount"], "dimensions": ["date"]})).ok();
+    let events = by_day.rows().iter().find(|row| row["date"] == day).expect("the day")["eventCount"].clone();
+    let mut ask = |filter: Value| {
+        let asked = json!({"metrics": ["eventCount"], "dimension_filters": [filter], "start_date": google.day(20)});
+        ga4.report(&asked).ok()
+    };
+    for filter in [
+        json!({"field": "date", "match_type": "EXACT", "value": day}),
+        json!({"field": "date", "match_type": "IN_LIST", "values": [day]}),
+        json!({"field": "Date", "match_type": "BEGINS_WITH", "value": day}),
+    ] {
+        let answer = ask(filter.clone());
+        assert_eq!(answer.column("eventCount"), [events.clone()], "{filter}");
+        assert_eq!(answer.info()["arguments"]["dimension_filters"][0]["field"], "date");
+        let said = format!("'{day}' in the filter on date read as '{}'", day.replace('-', ""));
+        assert!(answer.warnings().iter().any(|warning| warning.contains(&said)), "{:?}", answer.warnings());
+    }
+    let google_writes = ask(json!({"field": "date", "match_type": "EXACT", "value": day.replace('-', "")}));
+    assert_eq!((google_writes.column("eventCount"), google_writes.warnings()), (vec![events.clone()], Vec::new()));
+    let (nine, padded) = (
+        ask(json!({"field": "hour", "match_type": "EXACT", "value": "9"})),
+        ask(json!({"field": "hour", "match_type": "EXACT", "value": "09"})),
+    );
+    assert!(nine.sum("eventCount") > 0.0);
+    assert_eq!(nine.rows(), padded.rows());
+    let hour = ask(json!({"field": "dateHour", "match_type": "EXACT", "value": format!("{day}T10:00:00")}));
+    let truth =
+        ask(json!({"field": "dateHour", "match_type": "EXACT", "value": format!("{}10", day.replace('-', ""))}));
+    assert_eq!(hour.rows(), truth.rows());
+}
+
+/// A value that Google does not have leaves nothing, which looks like a figure of 0.
+#[test]
+fn filters_that_leave_nothing_say_so() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let filters = json!([{"field": "country", "match_type": "EXACT", "value": "Deutschland"}]);
+    for more in [json!({}), json!({"compare_ranges": [{"start_date": "56daysAgo", "end_date": "29daysAgo"}]})] {
+        let mut asked = json!({"metrics": ["sessions"], "dimensions": ["date"], "dimension_filters": filters});
+        asked.as_object_mut().expect("arguments").extend(more.as_object().cloned().unwrap_or_default());
+        let answer = ga4.report(&asked).ok();
+        assert_eq!(answer.rows(), Vec::<Value>::new());
+        let warnings = answer.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("ask for country without the filter"), "{warnings:?}");
+    }
+}
+
 type Holds = fn(f64) -> bool;
 
 const METRIC_FILTERS: &[(&str, Holds)] = &[

@@ -11,7 +11,7 @@ use crate::server::clip;
 type Extraction = (&'static str, Value, &'static str);
 
 /// Every way in which a tool asks Google for figures.
-fn extractions() -> [Extraction; 8] {
+fn extractions() -> [Extraction; 7] {
     let report = |more: Value| {
         let mut arguments = json!({"metrics": ["eventCount"], "dimensions": ["country"], "start_date": "2daysAgo"});
         arguments.as_object_mut().expect("arguments").extend(more.as_object().cloned().unwrap_or_default());
@@ -26,7 +26,6 @@ fn extractions() -> [Extraction; 8] {
     [
         ("run_report", report(json!({})), reports),
         ("run_report", report(json!({"compare_ranges": [before]})), reports),
-        ("run_report", report(json!({"split": "day"})), reports),
         ("run_report_by_regex_cluster", clusters, reports),
         ("run_report_by_regex_cluster", exact, reports),
         ("compare_conversion_models", json!({"key_events": ["purchase"]}), reports),
@@ -43,14 +42,13 @@ struct Fault {
     error: Option<(i64, &'static str)>,
 }
 
-/// What can happen to any request. Refusals of quotas and rights in all of Google's words are in [`super::refusals`], what is wrong with
-/// the pages of a report in [`super::faults`].
+/// What can happen to any request. What is wrong with the pages of a report is in [`super::faults`].
 fn faults() -> Vec<Fault> {
     let passing = |name, action| Fault { name, action, times: 1, error: None };
     let lasting = |name, action, code, words| Fault { name, action, times: 999, error: Some((code, words)) };
     let refusal = GA4.refusal;
     let typed = |text: &str, kind: &str| with_header(status(200, text), "Content-Type", kind);
-    let mut faults = vec![
+    vec![
         passing("401 once", refusal(Refusal::Unauthenticated)),
         passing("a token that ends", json!("expire_token")),
         passing("500 once", refusal(Refusal::Internal)),
@@ -82,34 +80,47 @@ fn faults() -> Vec<Fault> {
             -32018,
             "",
         ),
-    ];
-    faults.extend(refusals::CASES.iter().map(|(code, message, reason, outcome, _)| Fault {
+    ]
+}
+
+/// Refusals in all of Google's words: 403 of each kind and 429 of each bucket.
+fn refused() -> Vec<Fault> {
+    let fault = |(code, message, reason, outcome, _): &refusals::Case| Fault {
         name: message,
         action: refusals::refusal(*code, message, reason),
         times: if outcome.is_ok() { 1 } else { 999 },
         error: outcome.err(),
-    }));
-    faults
+    };
+    refusals::CASES.iter().map(fault).collect()
 }
 
 /// S-12.1: each fault at each way of asking. A call gets over it with the whole answer, or it has a code, says what to do, and comes
 /// without rows; and who was not refused goes on.
 #[test]
 fn every_fault_is_met_by_every_tool() {
+    each_meets(faults);
+}
+
+#[test]
+fn every_refusal_is_met_by_every_tool() {
+    each_meets(refused);
+}
+
+fn each_meets(faults: fn() -> Vec<Fault>) {
     let wrong = std::thread::scope(|scope| {
-        let running = extractions().map(|extraction| scope.spawn(move || problems(&extraction)));
+        let running = extractions().map(|extraction| scope.spawn(move || problems(&extraction, faults())));
         running.map(|suite| suite.join().expect("a suite ends")).concat()
     });
     assert!(wrong.is_empty(), "{} problems:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn problems((tool, arguments, path): &Extraction) -> Vec<String> {
+fn problems((tool, arguments, path): &Extraction, faults: Vec<Fault>) -> Vec<String> {
     let google = Google::start();
     let mut ga4 = Ga4::start(&google);
     let steady = *tool != "run_realtime_report";
     let real = ga4.call(tool, arguments, &json!({})).ok().rows();
     let mut wrong = Vec::new();
-    for (number, fault) in faults().into_iter().enumerate() {
+    for (number, fault) in faults.into_iter().enumerate() {
         let mut problem = |what: String| wrong.push(format!("{tool} {arguments}, {}: {what}", fault.name));
         // What Google refuses is remembered for whom it refused.
         let meta = json!({"credentials": google.another("full", number), "inline_max_bytes": 0});

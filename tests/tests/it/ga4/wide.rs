@@ -199,6 +199,9 @@ fn ranges_that_are_hard_to_compare_are_said() {
     assert_eq!(warned(14, 8), (false, false));
     assert_eq!(warned(15, 8), (true, false));
     assert_eq!(warned(10, 4), (false, true));
+    // Names are the person's own.
+    let named = json!({"metrics": ["sessions"], "compare_ranges": [{"start_date": "56daysAgo", "end_date": "29daysAgo", "name": "früher"}]});
+    assert_eq!(ga4.report(&named).ok().column("dateRange"), ["current", "früher"]);
     ga4.end_well();
 }
 

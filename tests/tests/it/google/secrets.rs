@@ -336,8 +336,8 @@ fn echoes(source: &Source) {
             only_on(source.path, 99);
             credentials["note"] = json!(format!("{number} of {}, rows", secret.len()));
             extract(&mut connector, source, &credentials);
-            // And for each tool, on whatever it asks.
-            if secret == ACCESS && action["code"].as_u64() < Some(500) {
+            // And for each tool, on whatever it asks: one answer of each kind.
+            if secret == ACCESS && action["code"].as_u64() < Some(500) && number % 3 == 0 {
                 only_on(source.paths, 999);
                 credentials["note"] = json!(format!("{number} of {}, tools", secret.len()));
                 call_all(&mut connector, source, &google, &json!({"credentials": credentials}));

@@ -299,6 +299,7 @@ impl<'a> Wide<'a> {
                 filled.len()
             ));
         }
+        question::warn_nothing_left(places.len() as u64, &report.dimension_filters, call);
         let totals = self.totals(gathered)?;
         if let Some(current) = totals.first().filter(|totals| !totals.is_empty()) {
             table.set_totals(
