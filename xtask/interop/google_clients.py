@@ -24,7 +24,7 @@ from google.analytics.admin_v1beta import AnalyticsAdminServiceClient
 from google.analytics.data_v1beta import BetaAnalyticsDataClient
 from google.analytics.data_v1beta.types import (
     CheckCompatibilityRequest, MetricType, RunRealtimeReportRequest, RunReportRequest)
-from google.api_core.exceptions import InvalidArgument
+from google.api_core.exceptions import BadRequest
 from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build
 
@@ -394,7 +394,7 @@ def analytics(google, facts, ga4):
             data.check_compatibility(CheckCompatibilityRequest(
                 property=parent, dimensions=[{"name": dimension}], metrics=[{"name": metric}]))
             good = True
-        except InvalidArgument:
+        except BadRequest:
             good = False
         checked, _ = ga4.call("validate_report", resource_id=main["id"], arguments={"metrics": [metric], "dimensions": [dimension]})
         equal(f"{dimension} and {metric} go together", checked["valid"], good)
