@@ -25,6 +25,8 @@ const CURRENT: &str = "current";
 const RANGE_COLUMN: &str = "dateRange";
 /// The column that marks days which were filled in.
 const FILLED_COLUMN: &str = "filled";
+/// Days in which something that is measured happens at least once.
+const TELLING_DAYS: i32 = 7;
 /// Characters of the name of a range.
 const NAME_MAX: usize = 40;
 
@@ -154,7 +156,8 @@ impl Tool for RunReport {
             drop(table);
             return wide.run(Some(end)).await;
         }
-        self.set_totals(&mut table, &end, &fields, call)?;
+        self.set_totals(&mut table, &end, call)?;
+        self.warn_zeros(&fields, &self.metrics, range.window, &end, call);
         if self.limit.is_none_or(|limit| limit >= end.row_count) && self.metric_filters.is_empty() {
             question::warn_gap(&control, &end, None, call);
         }
@@ -315,19 +318,20 @@ impl RunReport {
         dimensions.chain(range).chain(metrics).chain(wide::filled_header().filter(|_| self.fill_days)).collect()
     }
 
-    fn set_totals(&self, table: &mut TableWriter, end: &ReportEnd, fields: &Fields, call: &Call) -> Result<()> {
+    fn set_totals(&self, table: &mut TableWriter, end: &ReportEnd, call: &Call) -> Result<()> {
         let Some(totals) = totals_of(end, self.metrics.len())? else { return Ok(()) };
-        self.warn_zeros(fields, end, &totals, call);
         table.set_totals(self.metrics.iter().zip(&totals).map(|(name, total)| (name.as_str(), Cell::Text(total))))?;
         self.warn_filtered_totals(call);
         Ok(())
     }
 
-    /// A filter may leave nothing over, and a report without rows says so itself.
-    fn warn_zeros(&self, fields: &Fields, end: &ReportEnd, totals: &[String], call: &Call) {
-        let whole = self.dimension_filters.is_empty() && self.metric_filters.is_empty();
+    /// A filter or a few days may leave nothing over, and a report without rows says so itself.
+    fn warn_zeros(&self, fields: &Fields, metrics: &[String], window: DateWindow, end: &ReportEnd, call: &Call) {
+        let whole =
+            self.dimension_filters.is_empty() && self.metric_filters.is_empty() && window.days() >= TELLING_DAYS;
         if whole && end.row_count > 0 && end.metadata.schema_restriction_response.is_none() {
-            question::warn_zeros(fields, self.metrics.iter().zip(totals), call);
+            let totals = end.totals.first().into_iter().flat_map(|totals| &totals.metric_values);
+            question::warn_zeros(fields, metrics.iter().zip(totals.map(|total| &total.value)), call);
         }
     }
 

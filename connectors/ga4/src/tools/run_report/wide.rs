@@ -305,7 +305,6 @@ impl<'a> Wide<'a> {
             table.set_totals(
                 report.metrics.iter().zip(current).map(|(name, total)| (name.as_str(), Cell::Text(total))),
             )?;
-            report.warn_zeros(self.fields, &gathered.wholes[0], current, call);
             report.warn_filtered_totals(call);
         }
         self.warn(gathered)?;
@@ -403,6 +402,10 @@ impl<'a> Wide<'a> {
                 }
                 question::warn_of_range(&metadata, range.window, name, call);
                 let metrics = self.report.chunks()[slot - self.slots_of(number).start];
+                // One range tells it.
+                if number == 0 {
+                    self.report.warn_zeros(self.fields, metrics, range.window, whole, call);
+                }
                 if self.report.metric_filters.is_empty() && gathered.days.is_empty() {
                     let mut control = ControlSum::of(metrics);
                     if let Some((place, _)) = control.column() {
