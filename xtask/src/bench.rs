@@ -31,8 +31,10 @@ pub(crate) use client::{Program, http};
 const ROWS_PER_DAY: u64 = 25_000;
 /// Rows of the report that is compared.
 const ROWS: u64 = 1_000_000;
-/// Reports whose memory is measured.
-const SIZES: [u64; 4] = [10_000, 100_000, 1_000_000, 2_000_000];
+/// Reports whose memory is measured. All pages ahead are at work in the last two only.
+const SIZES: [u64; 5] = [10_000, 100_000, 1_000_000, 2_000_000, 3_000_000];
+/// How often each of them is read.
+const RUNS: usize = 3;
 /// The file of the connector's last table.
 const TABLE: &str = "table.json";
 /// More than any query of the bench costs.
@@ -132,21 +134,27 @@ async fn measure(release: &Path, rows: u64) -> Result<Vec<Verdict>> {
     println!("peak memory of the connector");
     let mut peaks = Vec::new();
     for size in SIZES {
-        let measured = extraction(release, &sandbox, &bulk, size, folder.path()).await?;
+        let mut runs = Vec::new();
+        for _ in 0..RUNS {
+            runs.push(extraction(release, &sandbox, &bulk, size, folder.path()).await?);
+        }
+        // What happens to wait in buffers at once differs from run to run.
+        runs.sort_unstable_by_key(|run| run.usage.peak);
+        let middle = &runs[RUNS / 2];
         println!(
             "{:>12} rows {:>9.1} MiB {:>9.2} s",
             thousands(size),
-            mib(measured.usage.peak),
-            measured.wall.as_secs_f64()
+            mib(middle.usage.peak),
+            middle.wall.as_secs_f64()
         );
-        peaks.push(mib(measured.usage.peak));
+        peaks.push(mib(middle.usage.peak));
     }
-    verdicts.push(verdict("ga4: peak memory at 1,000,000 rows, MiB", peaks[2], "under", 96.0));
+    verdicts.push(verdict("ga4: peak memory at 3,000,000 rows, MiB", peaks[4], "under", 96.0));
     verdicts.push(verdict(
-        "ga4: peak memory at 2,000,000 rows against 1,000,000",
-        peaks[3] / peaks[2],
+        "ga4: peak memory at 3,000,000 rows against 2,000,000",
+        peaks[4] / peaks[3],
         "at most",
-        1.05,
+        1.15,
     ));
     verdicts.push(ahead::measure(release).await?);
     verdicts.extend(start(release, &sandbox, "ga4").await?);

@@ -28,8 +28,11 @@ use crate::spending::Reservation;
 use crate::sql::Token;
 use crate::types::Columns;
 
-/// How much longer than BigQuery's own bound a job is waited for, in seconds.
-const GRACE: u64 = 60;
+/// How long a job is waited for, in seconds. BigQuery ends it at its bound itself, give or take some.
+fn patience(timeout_s: u64) -> u64 {
+    timeout_s + (timeout_s / 10).max(5)
+}
+
 /// New jobs in place of one that failed inside BigQuery. A job that failed is not billed.
 const JOBS_MAX: usize = 2;
 
@@ -462,7 +465,7 @@ enum Ended {
 /// Waits until a job is done and has its first page.
 async fn wait(running: &mut Running, call: &Call, settings: &Settings) -> Result<Page, Ended> {
     let started = Instant::now();
-    let deadline = Duration::from_secs(settings.timeout_s + GRACE);
+    let deadline = Duration::from_secs(patience(settings.timeout_s));
     loop {
         match running.client.results(&running.job, None, None).await {
             Ok(page) if page.end.job_complete == Some(true) => {

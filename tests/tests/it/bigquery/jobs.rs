@@ -151,16 +151,39 @@ fn a_reached_cap_is_a_cost_error_and_not_retried() {
     bq.end_well();
 }
 
-/// A job that does not end is not waited for without end.
+/// From now on no job ever ends, as far as its results tell.
+fn never_done(google: &Google) {
+    let answer = json!({"kind": "bigquery#getQueryResultsResponse", "jobComplete": false});
+    let action = json!({"status": {"code": 200, "body": answer.to_string()}});
+    google.fault(&json!({"path": "/queries/", "times": 1_000_000, "action": action}));
+    google.fault(&json!({"path": "/queries/", "times": 1_000_000, "action": {"delay_ms": 300}}));
+}
+
+/// BigQuery's own bound is asked for, and not relied on.
+#[test]
+fn a_job_that_does_not_end_at_its_bound_is_cancelled() {
+    let google = Google::start();
+    never_done(&google);
+    let mut bq = Bq::start(&google);
+    let answer = bq.call(
+        "execute_query",
+        &json!({"query": "SELECT city FROM order_lines"}),
+        &json!({"cost_limit_usd": PLENTY, "config": {"timeout_s": 1}}),
+    );
+    let message = answer.refused(-32018);
+    assert!(message.contains("did not end within 1 s") && message.contains("timeout_s"), "{message}");
+    assert!(answer.acp()["error"]["data"]["job_id"].is_string(), "{}", answer.text);
+    assert_eq!(cancels(&google), 1);
+    bq.end_well();
+}
+
+/// A job of before that does not end is not waited for without end.
 #[test]
 fn a_job_that_still_runs_is_said_to() {
     let google = Google::start();
     let mut bq = Bq::start(&google);
     let job = bq.query("SELECT city FROM order_lines").ok().info()["source"]["job_id"].clone();
-    let answer = json!({"kind": "bigquery#getQueryResultsResponse", "jobComplete": false});
-    let action = json!({"status": {"code": 200, "body": answer.to_string()}});
-    google.fault(&json!({"path": "/queries/", "times": 1_000_000, "action": action}));
-    google.fault(&json!({"path": "/queries/", "times": 1_000_000, "action": {"delay_ms": 300}}));
+    never_done(&google);
     let meta = json!({"config": {"timeout_s": 1}});
     let answer = bq.call("get_job", &json!({"job_id": job}), &meta);
     assert!(answer.refused(-32018).contains("Call get_job again"), "{}", answer.text);
