@@ -4,6 +4,8 @@
 //! credentials and no settings. The text of SQL is in it only where `ACP_AUDIT_SQL` asks for it, because literals in
 //! queries can be personal data.
 
+mod otel;
+
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -30,6 +32,7 @@ const PATH: &str = "ACP_AUDIT_LOG";
 const MODE: &str = "ACP_AUDIT_MODE";
 const SQL: &str = "ACP_AUDIT_SQL";
 const MAX_BYTES: &str = "ACP_AUDIT_MAX_BYTES";
+const FORMAT: &str = "ACP_AUDIT_FORMAT";
 
 const DEFAULT_MAX_BYTES: u64 = 10 * 1024 * 1024;
 /// Below this, every few records would push the oldest file out.
@@ -47,6 +50,16 @@ const ARGUMENTS_BYTES: usize = 64 * 1024;
 /// Shorter secrets are not looked for: they are part of too many words.
 const LEAST_SECRET_BYTES: usize = 6;
 
+/// How a record is written: one line each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// The record as it is.
+    #[default]
+    Jsonl,
+    /// As a log record of OpenTelemetry.
+    Otel,
+}
+
 /// The audit log of a process. Several processes may write to the same file.
 #[derive(Debug)]
 pub(crate) struct Audit {
@@ -54,16 +67,18 @@ pub(crate) struct Audit {
     strict: bool,
     sql: bool,
     max_bytes: u64,
+    format: Format,
     writing: Mutex<()>,
 }
 
 impl Audit {
-    /// The log that the environment asks for, with its file open for a try. The error says what to correct.
-    pub(crate) fn from_environment() -> Result<Option<Self>, String> {
-        Self::new(|name| std::env::var_os(name))
+    /// The log that the environment asks for, with its file open for a try; a format of the command line goes before that
+    /// of the environment. The error says what to correct.
+    pub(crate) fn from_environment(format: Option<Format>) -> Result<Option<Self>, String> {
+        Self::new(|name| std::env::var_os(name), format)
     }
 
-    fn new(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Self>, String> {
+    fn new(variable: impl Fn(&str) -> Option<OsString>, flag: Option<Format>) -> Result<Option<Self>, String> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let strict = match set(MODE) {
             None => false,
@@ -80,8 +95,16 @@ impl Audit {
         if max_bytes.is_some_and(|bytes| bytes < LEAST_MAX_BYTES) {
             return Err(format!("{MAX_BYTES} must be a whole number of at least {LEAST_MAX_BYTES}."));
         }
+        let format = match set(FORMAT) {
+            _ if flag.is_some() => flag.unwrap_or_default(),
+            None => Format::default(),
+            Some(name) if name == "jsonl" => Format::Jsonl,
+            Some(name) if name == "otel" => Format::Otel,
+            Some(_) => return Err(format!("{FORMAT} must be jsonl or otel.")),
+        };
         let Some(path) = set(PATH).map(PathBuf::from) else {
-            return match [MODE, SQL, MAX_BYTES].into_iter().find(|name| set(name).is_some()) {
+            let forgotten = [MODE, SQL, MAX_BYTES, FORMAT].into_iter().find(|name| set(name).is_some());
+            return match forgotten.or(flag.map(|_| "--audit-format")) {
                 Some(name) => Err(format!("{name} is set, but {PATH} is not, so nothing would be recorded.")),
                 None => Ok(None),
             };
@@ -90,7 +113,7 @@ impl Audit {
             return Err(format!("{PATH} must be an absolute path: hosts start connectors in folders of their own."));
         }
         let max_bytes = max_bytes.unwrap_or(DEFAULT_MAX_BYTES);
-        let audit = Self { path, strict, sql, max_bytes, writing: Mutex::default() };
+        let audit = Self { path, strict, sql, max_bytes, format, writing: Mutex::default() };
         let open = audit.open();
         open.map_err(|error| {
             format!("{PATH} must name a file that can be written, in a folder that exists: {error}.")
@@ -132,7 +155,10 @@ impl Audit {
 
     /// Adds a record, as one line in one write.
     fn append(&self, record: &JsonObject) -> io::Result<()> {
-        let mut line = serde_json::to_vec(record)?;
+        let mut line = match self.format {
+            Format::Jsonl => serde_json::to_vec(record)?,
+            Format::Otel => serde_json::to_vec(&otel::logs_data(record))?,
+        };
         line.push(b'\n');
         let _turn = lock(&self.writing);
         let mut file = self.open_and_lock()?;
@@ -284,8 +310,14 @@ pub(crate) struct AuditedCall<'a> {
 }
 
 impl<'a> AuditedCall<'a> {
-    /// A call that arrived with this `_meta`.
-    pub(crate) fn new(shared: &'a Shared, transport: &str, meta: &MetaObject, facts: Facts) -> Self {
+    /// A call that arrived with this `_meta`, in a revision of MCP if that is known.
+    pub(crate) fn new(
+        shared: &'a Shared,
+        transport: &str,
+        revision: Option<&str>,
+        meta: &MetaObject,
+        facts: Facts,
+    ) -> Self {
         let acp = meta.0.get(KEY);
         let begin = || {
             let mut record = beginning(&facts.clock.now_text(), &shared.connector().about, transport);
@@ -293,6 +325,7 @@ impl<'a> AuditedCall<'a> {
                 let id = acp.and_then(|acp| acp.get(name)).and_then(Value::as_str);
                 record.insert(name.to_owned(), json!(id));
             }
+            record.insert("protocol_version".to_owned(), json!(revision));
             record.insert("trace".to_owned(), trace(meta));
             record
         };
@@ -540,7 +573,10 @@ mod tests {
         let path = path.to_str().unwrap();
         let missing = folder.path().join("missing").join("log");
         let with = |set: &[(&str, &str)]| {
-            Audit::new(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)))
+            Audit::new(
+                |name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)),
+                None,
+            )
         };
         assert!(with(&[]).unwrap().is_none());
         assert!(with(&[(PATH, ""), (MODE, "")]).unwrap().is_none());
@@ -554,6 +590,7 @@ mod tests {
             (MAX_BYTES, "1023"),
             (MAX_BYTES, "-1"),
             (MAX_BYTES, "10MB"),
+            (FORMAT, "json"),
             (PATH, "log"),
             (PATH, folder.path().to_str().unwrap()),
             (PATH, missing.to_str().unwrap()),
@@ -570,7 +607,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, "{\"half\":").unwrap();
-        let audit = Audit { path: path.clone(), strict: true, sql: false, max_bytes: 1024, writing: Mutex::default() };
+        let audit = Audit {
+            path: path.clone(),
+            strict: true,
+            sql: false,
+            max_bytes: 1024,
+            format: Format::Jsonl,
+            writing: Mutex::default(),
+        };
         let mut record = JsonObject::new();
         record.insert("whole".to_owned(), json!(1));
         audit.append(&record).unwrap();

@@ -12,7 +12,7 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{ServerHandler, ServiceExt};
 
-use crate::audit::Audit;
+use crate::audit::{self, Audit};
 use crate::check::{self, CheckFlags};
 use crate::cleanup::Cleanup;
 use crate::connector::Connector;
@@ -38,7 +38,7 @@ const USAGE: u8 = 2;
 ///
 /// Audit: ACP_AUDIT_LOG (absolute path of a file that gets a line of JSON for every call; off without it), ACP_AUDIT_MODE
 /// (best_effort or strict: no answer without its record), ACP_AUDIT_SQL (1: with the text of SQL), ACP_AUDIT_MAX_BYTES
-/// (size at which the file is rotated).
+/// (size at which the file is rotated), ACP_AUDIT_FORMAT (jsonl or otel).
 ///
 /// No variable holds credentials of the source: the host sends them.
 #[derive(Parser)]
@@ -56,6 +56,10 @@ struct Cli<A: Args> {
     /// tools can't read tables of the host.
     #[arg(long, value_name = "REVISION", value_parser = revisions::NAMES, default_value = revisions::DEFAULT)]
     protocol_version: String,
+    /// How the audit log is written: jsonl, or otel, log records of OpenTelemetry (OTLP/JSON), which the collector's
+    /// receiver otlp_json_file loads. Without it, ACP_AUDIT_FORMAT counts, and then jsonl.
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    audit_format: Option<audit::Format>,
     #[command(flatten, next_help_heading = "HTTP")]
     http: HttpFlags,
     #[command(subcommand)]
@@ -109,7 +113,7 @@ pub fn run<A: Args>(build: impl FnOnce(A) -> Result<Connector, Box<dyn std::erro
     let mut shared = Shared::new(connector, folders);
     shared.announce(Revisions::up_to(&cli.protocol_version).unwrap_or_default());
     if cli.command.is_none() && !cli.version {
-        shared.audit = match Audit::from_environment() {
+        shared.audit = match Audit::from_environment(cli.audit_format) {
             Ok(audit) => audit,
             Err(error) => return refuse(&error),
         };

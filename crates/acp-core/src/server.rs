@@ -700,7 +700,11 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let cancelled = context.ct.clone();
         let _running = self.shared.cleanup.running();
-        let mut call = AuditedCall::new(&self.shared, self.transport, &context.meta, self.facts(&request.name));
+        // A client that asks for a revision that is not announced gets another one.
+        let revision = context.protocol_version().filter(|asked| self.supported_protocol_versions().contains(asked));
+        let revision = revision.as_ref().map(|revision| revision.as_str());
+        let facts = self.facts(&request.name);
+        let mut call = AuditedCall::new(&self.shared, self.transport, revision, &context.meta, facts);
         // In the handler's own task: requests to the client find their stream only from there. Dropping the work is
         // what stops it, since the library only discards the answer.
         let answer = tokio::select! {

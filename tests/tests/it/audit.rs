@@ -82,7 +82,7 @@ fn every_call_has_its_record() {
     let first = &records[0];
     let expected = json!({
         "time": "2026-10-12T10:16:30.000Z", "connector": "toy", "version": "1.0.0", "transport": "stdio",
-        "session_id": "s-1", "call_id": "call-1", "trace": {"traceparent": TRACE, "tracestate": "toy=1"},
+        "session_id": "s-1", "call_id": "call-1", "protocol_version": "2025-11-25", "trace": {"traceparent": TRACE, "tracestate": "toy=1"},
         "tool": "rows", "kind": "extraction", "resource_id": "acc_7",
         "arguments": {"n": 5, "start_date": "2026-09-14", "end_date": "2026-10-11"},
         "row_limit": 2, "cost_limit_usd": 0, "cost_estimate_usd": 0, "cost_actual_usd": 0,
@@ -114,6 +114,72 @@ fn every_call_has_its_record() {
         ]
     );
     assert_eq!(records[6]["tool"], "no_such_tool");
+}
+
+/// Read by OpenTelemetry's own types of OTLP, which are not ours.
+#[test]
+fn records_as_opentelemetry_has_them() {
+    use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+    use opentelemetry_proto::tonic::logs::v1::{LogRecord, LogsData};
+
+    let mut server = toy("OTLP").arguments(&["--audit-format", "otel"]).start();
+    let mut params = crate::server::call_params(
+        "rows",
+        &json!({"resource_id": "acc_7", "n": 5}),
+        &meta("KEY-A-CANARY-1", &json!({"call_id": "call-1", "conversation_id": "c-1"})),
+    );
+    params["_meta"]["traceparent"] = json!(TRACE);
+    let id = server.begin("tools/call", params);
+    server.answer_of_call(&id, "rows");
+    server.call("boom", json!({"kind": "500"}), meta("KEY-B-CANARY-2", &json!({})));
+    server.request("acp/configure", json!({"row_limit": 3}));
+    let (_, lines) = finish(server);
+
+    let text = |record: &LogRecord, key: &str| {
+        let found = record.attributes.iter().find(|attribute| attribute.key == key)?;
+        match found.value.clone()?.value? {
+            Any::StringValue(text) => Some(text),
+            Any::IntValue(number) => Some(number.to_string()),
+            Any::KvlistValue(list) => Some(format!("{} fields", list.values.len())),
+            other => Some(format!("{other:?}")),
+        }
+    };
+    let mut records = Vec::new();
+    for line in &lines {
+        let data: LogsData = serde_json::from_value(line.clone()).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let [resource] = data.resource_logs.as_slice() else { panic!("{line}") };
+        let about: Vec<&str> =
+            resource.resource.iter().flat_map(|about| &about.attributes).map(|a| a.key.as_str()).collect();
+        assert_eq!(about, ["service.name", "service.version"]);
+        let [scope] = resource.scope_logs.as_slice() else { panic!("{line}") };
+        let [record] = scope.log_records.as_slice() else { panic!("{line}") };
+        assert_eq!(record.time_unix_nano, 1_791_800_190_000_000_000, "the toy's clock stands");
+        records.push(record.clone());
+    }
+    let [call, failed, configured] = records.as_slice() else { panic!("{lines:#?}") };
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(format!("00-{}-{}-01", hex(&call.trace_id), hex(&call.span_id)), TRACE);
+    for (record, key, value) in [
+        (call, "mcp.method.name", "tools/call"),
+        (call, "mcp.protocol.version", "2025-11-25"),
+        (call, "network.transport", "pipe"),
+        (call, "gen_ai.operation.name", "execute_tool"),
+        (call, "gen_ai.tool.name", "rows"),
+        (call, "gen_ai.tool.call.id", "call-1"),
+        (call, "gen_ai.tool.call.arguments", "3 fields"),
+        (call, "gen_ai.conversation.id", "c-1"),
+        (call, "acp.resource_id", "acc_7"),
+        (call, "acp.total_rows", "5"),
+        (failed, "error.type", "ACP_UPSTREAM_ERROR"),
+        (failed, "rpc.response.status_code", "-32018"),
+        (configured, "mcp.method.name", "acp/configure"),
+    ] {
+        assert_eq!(text(record, key).as_deref(), Some(value), "{key}: {record:#?}");
+    }
+    assert_eq!(text(call, "error.type"), None);
+    assert_eq!(text(configured, "gen_ai.operation.name"), None);
+    let severities: Vec<i32> = records.iter().map(|record| record.severity_number).collect();
+    assert_eq!(severities, [9, 17, 9]);
 }
 
 #[test]
