@@ -29,7 +29,6 @@ pub(crate) fn acp_client() -> Value {
 }
 
 /// The built binary of another package, which lies beside the toy's.
-#[expect(dead_code, reason = "the connectors' suites need it")]
 pub(crate) fn binary_of(name: &str) -> PathBuf {
     let path =
         Path::new(env!("CARGO_BIN_EXE_acp-toy")).with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX));
