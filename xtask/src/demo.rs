@@ -5,13 +5,14 @@ mod bigquery;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use acp_host::client::{Progress, ToolAnswer, ToolCall};
 use acp_host::form::{FieldKind, Form};
 use acp_host::install::{InstallOptions, install};
 use acp_host::launch::{Launch, Server};
-use acp_host::store::{DatasetMeta, Stored, store};
+use acp_host::store::{Asked, DatasetMeta, Stored, store};
 use acp_host::table::Table;
 use acp_protocol::JsonObject;
 use acp_protocol::capability::ServerCapability;
@@ -210,8 +211,7 @@ impl<'a> Host<'a> {
         println!("    {} totals {}", text(&seen["notice"]), seen["totals"]);
         println!("    first row {}", clip(&seen["rows"][0].to_string()));
 
-        let now = jiff::ZonedDateTime::now();
-        let stored = store(&self.folders.data, "shop", &answer, &now)?;
+        let stored = keep(&self.folders.data, "shop", &answer)?;
         let Some(Stored::Dataset { csv, meta, .. }) = stored.first() else { return Err("nothing was stored".into()) };
         println!(
             "  The host stored {} rows, {} bytes:",
@@ -291,7 +291,7 @@ impl<'a> Host<'a> {
 
     /// Stores the table as a host does, and gives its file.
     fn stored(&self, name: &str, answer: &ToolAnswer) -> Result<PathBuf> {
-        let stored = store(&self.folders.data, name, answer, &jiff::ZonedDateTime::now())?;
+        let stored = keep(&self.folders.data, name, answer)?;
         match stored.into_iter().next() {
             Some(Stored::Dataset { csv, .. }) => Ok(csv),
             _ => Err("nothing was stored".into()),
@@ -310,6 +310,12 @@ impl<'a> Host<'a> {
         step("No credentials", "the same call without them");
         show_error(&answer)
     }
+}
+
+/// Stores what an answer holds, as a host does.
+fn keep(folder: &Path, source: &str, answer: &ToolAnswer) -> Result<Vec<Stored>> {
+    let (now, stop) = (jiff::ZonedDateTime::now(), AtomicBool::new(false));
+    Ok(store(folder, &Asked { source, template: None, now: &now, stop: &stop }, answer)?)
 }
 
 fn show_form(form: &Form) {

@@ -1,6 +1,6 @@
 //! `cargo xtask interop`: what others wrote for MCP, run against our servers. The official conformance suite judges the
 //! transports; the Inspector and hosts on the client libraries drive `acp-toy`; Google's clients and its descriptions of its
-//! APIs judge the connectors and the sandbox they are tested with.
+//! APIs judge the connectors and the sandbox they are tested with. Clients start the bridge from what `acp config` prints.
 //!
 //! A newcomer counts too: the guide for authors of connectors is followed from an empty folder. And what the sandbox computes is
 //! held against Google's own SQL engine.
@@ -8,6 +8,7 @@
 //! What it needs it installs below `target/interop`, in the versions of `xtask/interop/versions.json`. The programs that use
 //! the client libraries are in `xtask/interop`.
 
+mod bridge;
 mod conformance;
 mod google;
 mod guide;
@@ -53,6 +54,8 @@ enum Part {
     Hosts,
     /// Google's clients for Python beside the connectors, and its descriptions of its APIs.
     Google,
+    /// The bridge: its sessions with clients, and its bundle.
+    Bridge,
     /// A connector made from an empty folder, as CONTRIBUTING.md says.
     Guide,
     /// The sandbox's SQL against Google's own engine.
@@ -79,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 Part::Inspector => inspector::run(&tools).await?,
                 Part::Hosts => hosts::run(&tools).await?,
                 Part::Google => google::run(&tools).await?,
+                Part::Bridge => bridge::run(&tools).await?,
                 Part::Guide => guide::run().await?,
                 Part::Sql => sql::run(&tools).await?,
             }

@@ -1,6 +1,8 @@
-//! `cargo xtask package`: a connector becomes an installable folder and a zip, and both are proved to start.
+//! `cargo xtask package`: a connector becomes an installable folder and a zip, and both are proved to start. `bridge` becomes
+//! a bundle for MCP clients, with the connectors inside.
 
 mod assemble;
+mod bundle;
 mod proof;
 mod zip_file;
 
@@ -9,14 +11,18 @@ use std::path::{Path, PathBuf};
 use acp_protocol::manifest::{self, PackageManifest};
 use sha2::{Digest, Sha256};
 
+pub(crate) use bundle::{PROGRAM, bundle, package as package_bundle};
+
 use crate::Result;
-use crate::release::{dependencies, licences};
 use crate::workspace::{self, Metadata, about, relative};
+
+/// Name of the bundle's packaging folder, which is no connector's.
+pub(crate) const BUNDLE: &str = "bridge";
 
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Id of the connector, for example ga4.
+    /// Id of the connector, for example ga4, or bridge.
     #[arg(required_unless_present = "all")]
     id: Option<String>,
     /// Every connector.
@@ -48,6 +54,7 @@ impl Build {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let metadata = workspace::metadata()?;
     let ids = match &arguments.id {
+        Some(id) if id == BUNDLE => return bundle::package(&arguments.build, &metadata).map(|_| ()).map_err(about(id)),
         Some(id) => vec![id.clone()],
         None => workspace::folders_in("connectors")?,
     };
@@ -64,12 +71,9 @@ pub(crate) fn package(id: &str, build: &Build, metadata: &Metadata) -> Result<Pa
     let dist = workspace::root().join("dist");
     let folder = dist.join(id);
     let manifest = assemble::folder(&folder, manifest, &executable, target)?;
-    let licences = licences::text(&dependencies::of(id, target)?)?;
-    std::fs::write(folder.join(assemble::LICENCES_OF_OTHERS), licences)?;
-    let bytes = zip_file::bytes(&folder, id, |path| assemble::is_executable(path, id))?;
-    let zip = dist.join(format!("{id}-{}-{target}.zip", manifest.version));
-    std::fs::write(&zip, &bytes).map_err(about(zip.display()))?;
-    println!("{}  {} bytes  sha256 {}", relative(&zip), bytes.len(), hex(&Sha256::digest(&bytes)));
+    assemble::licences_of_others(&folder, &[id], target)?;
+    let bytes = zip_file::bytes(&folder, Some(id), |path| assemble::is_executable(path, id))?;
+    let zip = publish(&dist.join(format!("{id}-{}-{target}.zip", manifest.version)), &bytes)?;
 
     if target == host {
         proof::prove(&zip, &folder, &manifest)?;
@@ -79,11 +83,18 @@ pub(crate) fn package(id: &str, build: &Build, metadata: &Metadata) -> Result<Pa
     Ok(zip)
 }
 
+/// Writes a package and tells what it is.
+fn publish(file: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    std::fs::write(file, bytes).map_err(about(file.display()))?;
+    println!("{}  {} bytes  sha256 {}", relative(file), bytes.len(), hex(&Sha256::digest(bytes)));
+    Ok(file.to_path_buf())
+}
+
 /// The `acp.json` of the packaging folder, once it keeps every rule and has the version of the workspace.
 fn read_manifest(id: &str, metadata: &Metadata) -> Result<PackageManifest> {
     let Some(member) = metadata.packages.iter().find(|member| member.name == id && member.is_connector()) else {
         let known = workspace::folders_in("connectors")?.join(", ");
-        return Err(format!("there is no such connector\n\nhint: there are {known}").into());
+        return Err(format!("there is no such connector\n\nhint: there are {known}, and {BUNDLE}").into());
     };
     let path = workspace::root().join("packaging").join(id).join("acp.json");
     let text = std::fs::read_to_string(&path).map_err(about(relative(&path)))?;
@@ -170,7 +181,7 @@ done
         change(&mut manifest);
         let manifest = assemble::folder(&folder, manifest, &program, "x86_64-unknown-linux-gnu")?;
         let zip = place.join("ga4.zip");
-        std::fs::write(&zip, zip_file::bytes(&folder, "ga4", |path| assemble::is_executable(path, "ga4"))?)?;
+        std::fs::write(&zip, zip_file::bytes(&folder, Some("ga4"), |path| assemble::is_executable(path, "ga4"))?)?;
         proof::prove(&zip, &folder, &manifest)
     }
 

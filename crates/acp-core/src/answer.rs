@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use acp_protocol::error::ErrorPayload;
 use acp_protocol::result::{DataFormat, ExtractionModelResponse, ResultKind, SystemInfo};
-use acp_protocol::{JsonObject, KEY, PROTOCOL_VERSION};
+use acp_protocol::{JsonObject, KEY, PROTOCOL_VERSION, visible};
 use jiff::civil::Date;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, RequestId};
 use serde::Serialize;
@@ -21,7 +21,6 @@ use crate::spool::Place;
 use crate::table::FinishedTable;
 use crate::tables::Selection;
 use crate::tool::Extraction;
-use crate::visible::visible;
 
 /// What is known about a call, whatever comes of it. It fills `system_info`.
 #[derive(Debug)]

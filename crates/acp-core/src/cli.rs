@@ -289,6 +289,13 @@ pub fn run_server<S: ServerHandler>(session: impl Fn() -> S + Send + Sync + 'sta
     }
 }
 
+/// Serves any MCP server on stdin and stdout, until the end of input or a signal to stop. For programs that are no
+/// connectors and want the same strict lines; they bring their own runtime.
+#[cfg(feature = "any-server")]
+pub async fn serve_over_stdio<S: ServerHandler>(server: S) -> ExitCode {
+    serve_stdio(server, Arc::default()).await
+}
+
 /// What asks the process to stop.
 struct StopSignals {
     #[cfg(unix)]

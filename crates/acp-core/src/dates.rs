@@ -1,6 +1,5 @@
 //! The date window of an extraction (8.9).
 
-use jiff::Span;
 use jiff::civil::Date;
 
 use crate::error::{Error, Result};
@@ -39,44 +38,10 @@ impl DateWindow {
     }
 }
 
-/// Resolves one bound: `YYYY-MM-DD`, `YYYYMMDD`, `today`, `yesterday` or `NdaysAgo`, case-sensitive.
+/// Resolves one bound; errors name the argument.
 fn resolve(argument: &str, text: &str, today: Date) -> Result<Date> {
-    let refuse = |why: &str| {
-        Error::invalid_arguments(format!(
-            "{argument} {why}. Write a date as YYYY-MM-DD, or use NdaysAgo, yesterday or today."
-        ))
-    };
-    let back = |days: i64| {
-        Span::new()
-            .try_days(days)
-            .ok()
-            .and_then(|span| today.checked_sub(span).ok())
-            .ok_or_else(|| refuse("is too far back"))
-    };
-    if text.contains("{{") {
-        return Err(refuse("still holds a marker that the host should have replaced"));
-    }
-    match text {
-        "today" => return Ok(today),
-        "yesterday" => return back(1),
-        _ => {}
-    }
-    if let Some(days) = text.strip_suffix("daysAgo") {
-        if days.is_empty() || !days.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(refuse("is not a date"));
-        }
-        return back(days.parse().map_err(|_| refuse("is too far back"))?);
-    }
-    let digits: String = match text.len() {
-        10 if text.as_bytes()[4] == b'-' && text.as_bytes()[7] == b'-' => text.replace('-', ""),
-        8 => text.to_owned(),
-        _ => return Err(refuse("is not a date")),
-    };
-    if digits.len() != 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(refuse("is not a date"));
-    }
-    let part = |range: std::ops::Range<usize>| digits[range].parse::<i16>().unwrap_or_default();
-    Date::new(part(0..4), part(4..6) as i8, part(6..8) as i8).map_err(|_| refuse("names a day that does not exist"))
+    acp_protocol::dates::resolve(text, today)
+        .map_err(|problem| Error::invalid_arguments(format!("{argument} {problem}")))
 }
 
 #[cfg(test)]

@@ -41,7 +41,6 @@ mod stdio;
 mod table;
 mod tables;
 mod tool;
-mod visible;
 
 pub use access::{Access, AccessMode, Operation};
 pub use call::Call;
@@ -50,7 +49,7 @@ pub use check::{Fault, Steps};
 pub use cleanup::Cleanup;
 pub use cli::run;
 #[cfg(feature = "any-server")]
-pub use cli::run_server;
+pub use cli::{run_server, serve_over_stdio};
 pub use clock::Clock;
 pub use connector::{About, BlockData, Builder, Connector, Resource, Source};
 pub use credentials::{Credentials, Identity, Secret};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_protocol::capability::{ClientCapability, ServerCapability};
-use acp_protocol::result::ResultMeta;
+use acp_protocol::result::{ResultKind, ResultMeta};
 use acp_protocol::session::{CallMeta, ConfigureParams, ConfigureResult, HostTable, ReadTableParams};
 use acp_protocol::{JsonObject, KEY, METHOD_CONFIGURE, PROTOCOL_VERSION};
 use serde::de::DeserializeOwned;
@@ -209,8 +209,11 @@ pub struct Welcome {
     pub server_version: String,
     /// Instructions for the model.
     pub instructions: Option<String>,
-    /// `capabilities.experimental.acp`; absent for a plain MCP server.
+    /// `capabilities.experimental.acp`; absent for a plain MCP server, and for one of another major version, which is
+    /// used as a plain one (4.3).
     pub acp: Option<ServerCapability>,
+    /// The version it announced, whether or not this host can speak it.
+    pub acp_version: Option<String>,
     /// The whole result.
     pub raw: Box<RawValue>,
 }
@@ -259,6 +262,22 @@ pub struct ToolAnswer {
     pub is_error: bool,
     /// `_meta.acp`: about the call, and the whole extraction.
     pub meta: ResultMeta,
+}
+
+impl ToolAnswer {
+    /// Whether it holds tables to store.
+    pub fn is_extraction(&self) -> bool {
+        self.meta.kind == ResultKind::Extraction && self.meta.system_data.is_some()
+    }
+}
+
+/// What a tool of a plain MCP server answered.
+#[derive(Clone, Debug)]
+pub struct PlainAnswer {
+    /// Its content blocks.
+    pub content: Vec<Value>,
+    /// Whether the tool failed.
+    pub is_error: bool,
 }
 
 impl Client {
@@ -364,6 +383,11 @@ impl Client {
         self.connection.send(message::notification(method, params)?).await
     }
 
+    /// Whether the server's output is still open, as far as is known: calls after its end fail.
+    pub fn is_open(&self) -> bool {
+        self.connection.is_open()
+    }
+
     /// Closes the server's input once everything sent so far is written. Calls that still run get their answers.
     pub fn close(&self) {
         self.connection.close_input();
@@ -387,5 +411,11 @@ impl RunningCall {
     pub async fn answer(self) -> Result<ToolAnswer, ClientError> {
         let raw = self.pending.answer(self.patience).await?;
         message::tool_answer(&raw)
+    }
+
+    /// Waits for the answer of a plain MCP server, which has no `_meta.acp`.
+    pub async fn plain_answer(self) -> Result<PlainAnswer, ClientError> {
+        let raw = self.pending.answer(self.patience).await?;
+        message::plain_answer(&raw)
     }
 }

@@ -3,13 +3,18 @@
 //! The model is complete: a host paints what it finds here and needs no rule of its own for any connector (5.5.4).
 
 use acp_protocol::JsonObject;
+use acp_protocol::capability::ServerCapability;
 use acp_protocol::setup::{
     CredentialsSchema, PropertyFormat, PropertyType, SetupLogin, SetupProperty, SetupSchema, ValueProblem,
 };
 use serde_json::Value;
 
+use crate::sources::Resolved;
+
+/// The login whose credentials are a reference that only a host with that portal can exchange (5.5.5).
+pub const PORTAL_LOGIN: &str = "analytika";
 /// Logins that 5.5.5 defines; any other is ignored.
-const PROVIDERS: [&str; 2] = ["google", "analytika"];
+const PROVIDERS: [&str; 2] = ["google", PORTAL_LOGIN];
 
 /// A form with one variant, or with several to choose from.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +91,56 @@ impl Form {
     pub fn of_credentials(schema: &CredentialsSchema) -> Option<Self> {
         schema.needed().then(|| Self { variants: schema.variants().iter().map(Variant::of).collect() })
     }
+
+    /// The form of `config_schema`; `None` where there is nothing to set.
+    pub fn of_config(schema: Option<&SetupSchema>) -> Option<Self> {
+        schema.filter(|schema| !schema.properties.is_empty()).map(|schema| Self { variants: vec![Variant::of(schema)] })
+    }
+}
+
+/// The values of a source as its schemas type them (5.5.3): a reference and an editor give texts, and the server wants
+/// numbers and truths; JSON that was pasted as JSON goes as text. What doesn't fit stays, and the server says so.
+pub fn typed(mut resolved: Resolved, capability: &ServerCapability) -> Resolved {
+    if let Some(values) = &mut resolved.credentials
+        && let Ok(schema) = capability.credentials_schema.variant_of(values)
+    {
+        type_values(values, schema);
+    }
+    if let (Some(values), Some(schema)) = (&mut resolved.config, &capability.config_schema) {
+        type_values(values, schema);
+    }
+    resolved
+}
+
+fn type_values(values: &mut JsonObject, schema: &SetupSchema) {
+    for (name, value) in values.iter_mut() {
+        let Some(property) = schema.properties.get(name) else { continue };
+        match value {
+            Value::String(text) => {
+                if let Some(typed) = typed_text(property.property_type, text) {
+                    *value = typed;
+                }
+            }
+            Value::Object(_) | Value::Array(_) if property.property_type == PropertyType::String => {
+                *value = Value::String(value.to_string());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A text as a value of a type; `None` where it is none of that type.
+pub fn typed_text(property_type: PropertyType, text: &str) -> Option<Value> {
+    let text = match property_type {
+        PropertyType::String => return Some(text.into()),
+        _ => text.trim(),
+    };
+    let value: Value = serde_json::from_str(text).ok()?;
+    match property_type {
+        PropertyType::Boolean => value.is_boolean(),
+        _ => value.is_number(),
+    }
+    .then_some(value)
 }
 
 impl Variant {
@@ -98,6 +153,21 @@ impl Variant {
             fields: painted.map(|(name, property)| Field::of(name, property, schema.is_required(name))).collect(),
             schema: schema.clone(),
         }
+    }
+
+    /// The field of this name, also one that is not painted: a fixed one, or one that a login fills.
+    pub fn property(&self, name: &str) -> Option<&SetupProperty> {
+        self.schema.properties.get(name)
+    }
+
+    /// Names of all its fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.schema.properties.keys().map(String::as_str)
+    }
+
+    /// Whether these values are of this variant: they have its fixed values.
+    pub fn holds(&self, values: &JsonObject) -> bool {
+        self.schema.constants().all(|(name, constant)| values.get(name) == Some(constant))
     }
 
     /// The values to send for what a person entered: fixed values are added, fields of other variants and empty optional

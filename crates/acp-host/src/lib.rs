@@ -10,19 +10,36 @@
 //! - [`form`]: what to ask a person before the first call
 //! - [`table`]: the rows of an extraction, one by one
 //! - [`store`]: an extraction becomes a dataset in an `acp-data` folder
+//! - [`foreign`]: CSV files that a person puts into that folder
+//! - [`datasets`]: what that folder holds, for people, queries and servers that ask for a table
+//! - [`sources`]: the accounts a person set up, in `sources.json`; [`secrets`] are kept elsewhere
+//! - [`window`], [`artifacts`], [`notes`]: dates, files and words of a call
+//! - [`host`]: all of it together, with one running server for each connector
+//! - [`reload`]: ask again for what a dataset holds
 //!
 //! Nothing here knows a source: all that differs between connectors comes from their `acp.json`, their capability and
 //! their tools (section 11.1).
 
 pub mod archive;
+pub mod artifacts;
 pub mod client;
+pub mod datasets;
+pub mod foreign;
 pub mod form;
+pub mod host;
 pub mod install;
 pub mod launch;
+pub mod notes;
 pub mod package;
 pub mod probe;
+pub mod reload;
+mod remote;
+mod run;
+pub mod secrets;
+pub mod sources;
 mod stderr_tail;
 pub mod store;
 pub mod table;
+pub mod window;
 
 pub use stderr_tail::StderrTail;

@@ -112,10 +112,12 @@ pub fn installed(system: &Path) -> io::Result<Listing> {
     list(system, |_| true)
 }
 
-/// The connectors of a project: its own, and those of the system that it doesn't cover (13.1).
-pub fn installed_for_project(system: &Path, project: &Path) -> io::Result<Listing> {
+/// The connectors that can be used: those of the project, if there is one, and those of the system that it doesn't
+/// cover (13.1).
+pub fn available(system: &Path, project: Option<&Path>) -> io::Result<Listing> {
+    let global = installed(system)?;
+    let Some(project) = project else { return Ok(global) };
     let mut listing = list(project, |name| name != PROJECT_SOURCES)?;
-    let global = list(system, |_| true)?;
     let covered = |package: &Package| listing.packages.iter().any(|own| own.manifest.id == package.manifest.id);
     let uncovered: Vec<Package> = global.packages.into_iter().filter(|package| !covered(package)).collect();
     listing.packages.extend(uncovered);
@@ -125,8 +127,8 @@ pub fn installed_for_project(system: &Path, project: &Path) -> io::Result<Listin
 }
 
 /// The skills of these connectors as a catalogue shows them: by connector id, and where two share a name the later one is
-/// `<id>--<name>` (13.4).
-pub fn published_skills(packages: &[Package]) -> Vec<PublishedSkill> {
+/// `<id>--<name>`. A skill of the person's own covers the first of its name, so `own` are the names of those (13.4).
+pub fn published_skills(packages: &[Package], own: &[String]) -> Vec<PublishedSkill> {
     let mut packages: Vec<&Package> = packages.iter().collect();
     packages.sort_by(|one, other| one.manifest.id.cmp(&other.manifest.id));
     let mut published: Vec<PublishedSkill> = Vec::new();
@@ -138,6 +140,7 @@ pub fn published_skills(packages: &[Package]) -> Vec<PublishedSkill> {
             published.push(PublishedSkill { name, acp, folder, skill });
         }
     }
+    published.retain(|skill| !own.contains(&skill.name));
     published
 }
 

@@ -29,15 +29,13 @@ pub async fn probe(launch: &Launch, options: ClientOptions) -> Result<Probe, Cli
 async fn look(server: &crate::launch::Server) -> Result<Probe, ClientError> {
     let welcome = server.client().initialize().await?;
     let Some(capability) = welcome.acp else {
-        return Err(ClientError::Protocol("it doesn't announce capabilities.experimental.acp".to_owned()));
+        return Err(ClientError::Protocol(match welcome.acp_version {
+            None => "it doesn't announce capabilities.experimental.acp".to_owned(),
+            Some(version) => {
+                format!("it speaks ACP {version}, this host speaks {}", acp_protocol::PROTOCOL_VERSION)
+            }
+        }));
     };
-    if !acp_protocol::compatible(&capability.version) {
-        return Err(ClientError::Protocol(format!(
-            "it speaks ACP {}, this host speaks {}",
-            capability.version,
-            acp_protocol::PROTOCOL_VERSION
-        )));
-    }
     let tools = server.client().list_tools().await?;
     Ok(Probe { server_name: welcome.server_name, server_version: welcome.server_version, capability, tools })
 }

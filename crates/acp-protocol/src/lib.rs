@@ -9,6 +9,7 @@
 
 pub mod autocontext;
 pub mod capability;
+pub mod dates;
 pub mod error;
 pub mod manifest;
 mod number;
@@ -16,6 +17,9 @@ pub mod result;
 pub mod session;
 pub mod setup;
 pub mod skill;
+mod visible;
+
+pub use visible::visible;
 
 /// The ACP version these types implement, `MAJOR.MINOR` (12.2).
 pub const PROTOCOL_VERSION: &str = "1.0";

@@ -2,9 +2,11 @@
 //!
 //! Most of them are data, in `vectors/`. What data can't say is here as Rust.
 
+mod acp;
 mod allow_list;
 mod audit;
 mod bigquery;
+mod bridge;
 mod check;
 mod command_line;
 mod files;

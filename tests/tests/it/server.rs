@@ -96,6 +96,11 @@ impl Setup {
         }
     }
 
+    /// Another program, and a client that does not know ACP.
+    pub(crate) fn program(program: PathBuf, title: &str) -> Self {
+        Self { program, arguments: Vec::new(), client: None, ..Self::toy(title) }
+    }
+
     /// Adds arguments; a repeated flag replaces the earlier one.
     pub(crate) fn arguments(mut self, arguments: &[&str]) -> Self {
         if let [flag, _] = arguments
@@ -158,6 +163,11 @@ impl Setup {
             std::fs::create_dir(root.path().join(folder)).expect("a folder of the session");
         }
         std::fs::write(root.path().join("file"), "not a folder").expect("a file of the session");
+        Server::start(self, root)
+    }
+
+    /// Starts it in the folder of another session.
+    pub(crate) fn start_in(self, root: Arc<TempDir>) -> Server {
         Server::start(self, root)
     }
 }

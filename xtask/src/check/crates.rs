@@ -10,7 +10,8 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("acp-core", &["acp-protocol"]),
     ("acp-google", &["acp-protocol", "acp-core"]),
     ("acp-host", &["acp-protocol"]),
-    ("acp", &["acp-protocol", "acp-host"]),
+    // The bridge is an MCP server on the transport of connectors.
+    ("acp", &["acp-protocol", "acp-core", "acp-host"]),
     ("google-sandbox", &[]),
     ("tests", &["acp-protocol", "acp-core", "acp-host", "google-sandbox"]),
     ("xtask", &["acp-protocol", "acp-host", "google-sandbox"]),

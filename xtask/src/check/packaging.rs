@@ -7,6 +7,7 @@ use acp_protocol::skill::Skill;
 
 use super::Problem;
 use crate::Result;
+use crate::package::BUNDLE;
 use crate::workspace::{Metadata, about, files_below, folders_in, relative, root};
 
 pub(super) fn check(metadata: &Metadata) -> Result<Vec<Problem>> {
@@ -19,7 +20,7 @@ pub(super) fn check(metadata: &Metadata) -> Result<Vec<Problem>> {
             "add packaging/<id> with acp.json, icon.svg, README.md and skills/",
         ));
     }
-    for id in &packages {
+    for id in packages.iter().filter(|id| *id != BUNDLE) {
         let member = metadata.packages.iter().find(|member| member.name == *id && member.is_connector());
         match member {
             Some(member) => problems.extend(package(id, &member.version)?),

@@ -87,7 +87,8 @@ async fn check(tools: &Tools, transport: &str, target: &[&str]) -> Result<()> {
     .await
 }
 
-async fn inspect(tools: &Tools, target: &[&str], arguments: &[&str]) -> Result<Output> {
+/// Runs it against a server.
+pub(super) async fn inspect(tools: &Tools, target: &[&str], arguments: &[&str]) -> Result<Output> {
     let (_, folder) = tools.install("inspector").await?;
     let package = std::fs::read_to_string(folder.join(PROGRAM).join("package.json"))?;
     let package: Value = serde_json::from_str(&package)?;
@@ -98,7 +99,7 @@ async fn inspect(tools: &Tools, target: &[&str], arguments: &[&str]) -> Result<O
 }
 
 /// What it printed, if it ended as expected.
-fn answer(output: &Output, code: i32) -> Result<Value> {
+pub(super) fn answer(output: &Output, code: i32) -> Result<Value> {
     if output.status.code() != Some(code) {
         return Err(format!("it should end with code {code}: {}", super::failed(output)).into());
     }

@@ -5,14 +5,17 @@ use std::path::Path;
 use acp_protocol::manifest::{PackageManifest, Transport};
 
 use crate::Result;
+use crate::release::{dependencies, licences};
 use crate::workspace::{self, about};
 
-/// The licences of what a program is made of.
-pub(super) const LICENCES_OF_OTHERS: &str = "LICENSES-THIRD-PARTY.txt";
+/// The licences of what programs are made of.
+const LICENCES_OF_OTHERS: &str = "LICENSES-THIRD-PARTY.txt";
 
 /// Starts the program on Unix, whatever became of the mode bits; the same script for every connector.
 const START: &str = include_str!("start.sh");
 const START_NAME: &str = "start.sh";
+/// What every package is licensed under.
+pub(crate) const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// The word of the script that stands for the program.
 const PLACEHOLDER: &str = "@PROGRAM@";
 
@@ -32,7 +35,7 @@ pub(crate) fn folder(
         let path = file.strip_prefix(&source)?;
         copy(&file, &folder.join(path), false)?;
     }
-    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+    for licence in LICENCES {
         copy(&workspace::root().join(licence), &folder.join(licence), false)?;
     }
     copy(executable, &folder.join(executable_name(&id, target)), true)?;
@@ -51,6 +54,12 @@ pub(crate) fn folder(
         set_mode(&path, true)?;
     }
     Ok(manifest)
+}
+
+/// Adds the licences of what these programs are made of.
+pub(crate) fn licences_of_others(folder: &Path, programs: &[&str], target: &str) -> Result<()> {
+    let text = licences::text(&dependencies::of(programs, target)?)?;
+    Ok(std::fs::write(folder.join(LICENCES_OF_OTHERS), text)?)
 }
 
 /// Name of the program in the folder.
@@ -72,7 +81,8 @@ fn is_windows(target: &str) -> bool {
     target.contains("-windows-")
 }
 
-fn copy(from: &Path, to: &Path, executable: bool) -> Result<()> {
+/// Copies a file with the mode that it should have.
+pub(crate) fn copy(from: &Path, to: &Path, executable: bool) -> Result<()> {
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent)?;
     }

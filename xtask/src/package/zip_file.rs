@@ -9,9 +9,9 @@ use zip::{CompressionMethod, DateTime, System, ZipWriter};
 use crate::Result;
 use crate::workspace::{self, about};
 
-/// Zips `folder` under the folder name `name`, so that unzipping by hand gives one folder. Sorted entries, one fixed
+/// Zips `folder`, under the folder name `name` where there is one, so that unzipping by hand gives one folder. Sorted entries, one fixed
 /// time, Unix modes 0755 and 0644 whatever system this is, deflate, no zip64: a file that would need it is an error.
-pub(crate) fn bytes(folder: &Path, name: &str, executable: impl Fn(&str) -> bool) -> Result<Vec<u8>> {
+pub(crate) fn bytes(folder: &Path, name: Option<&str>, executable: impl Fn(&str) -> bool) -> Result<Vec<u8>> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
@@ -22,7 +22,8 @@ pub(crate) fn bytes(folder: &Path, name: &str, executable: impl Fn(&str) -> bool
     for file in workspace::files_below(folder)? {
         let path = slashed(file.strip_prefix(folder)?)?;
         let mode = if executable(&path) { 0o755 } else { 0o644 };
-        zip.start_file(format!("{name}/{path}"), options.unix_permissions(mode))?;
+        let path = name.map_or_else(|| path.clone(), |name| format!("{name}/{path}"));
+        zip.start_file(path, options.unix_permissions(mode))?;
         zip.write_all(&std::fs::read(&file).map_err(about(file.display()))?)?;
     }
     Ok(zip.finish()?.into_inner())
@@ -51,7 +52,7 @@ mod tests {
     }
 
     fn zip_of(folder: &tempfile::TempDir) -> Vec<u8> {
-        bytes(folder.path(), "toy", |path| matches!(path, "toy" | "start.sh")).unwrap()
+        bytes(folder.path(), Some("toy"), |path| matches!(path, "toy" | "start.sh")).unwrap()
     }
 
     /// Two folders that were written at different times and in different places give the same bytes.

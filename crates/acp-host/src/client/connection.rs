@@ -98,6 +98,11 @@ impl Connection {
         if sent { Ok(()) } else { Err(self.why_ended()) }
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        let state = self.state();
+        state.ended.is_none() && state.out.is_some()
+    }
+
     pub(super) fn close_input(&self) {
         self.state().out = None;
     }
@@ -200,13 +205,18 @@ async fn read_lines(mut reader: impl AsyncBufRead + Unpin, connection: Arc<Conne
         line.shrink_to(1024 * 1024);
         match read_line(&mut reader, &mut line, settings.line_max).await {
             Ok(true) => {}
-            Ok(false) => break None,
+            Ok(false) => {
+                // Its last words may take a moment; whoever looks meanwhile must not take it for open.
+                connection.close_input();
+                break None;
+            }
             Err(reason) => break Some(reason),
         }
         if !line.trim_ascii().is_empty()
             && let Err(reason) = receive(&connection, &line, &settings)
         {
-            break Some(reason);
+            // A line without its end is what a server leaves that ends while it writes.
+            break line.ends_with(b"\n").then_some(reason);
         }
     };
     let reason = match reason {

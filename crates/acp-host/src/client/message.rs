@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{ClientError, Progress, ToolAnswer, Welcome};
+use super::{ClientError, PlainAnswer, Progress, ToolAnswer, Welcome};
 
 /// A JSON-RPC error, of either side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,7 +112,13 @@ struct Capabilities {
 #[derive(Default, Deserialize)]
 struct Experimental {
     #[serde(default)]
-    acp: Option<ServerCapability>,
+    acp: Option<Box<RawValue>>,
+}
+
+/// What every version of ACP announces.
+#[derive(Deserialize)]
+struct AnyCapability {
+    version: String,
 }
 
 #[derive(Deserialize)]
@@ -145,12 +151,21 @@ struct Meta {
 
 pub(super) fn welcome(raw: Box<RawValue>) -> Result<Welcome, ClientError> {
     let result: InitializeResult = read("initialize", &raw)?;
+    let announced = result.capabilities.experimental.acp.filter(|acp| acp.get() != "null");
+    let version = match &announced {
+        Some(acp) => Some(read::<AnyCapability>("initialize", acp)?.version),
+        None => None,
+    };
+    // What another major version announces has another meaning, if not another form.
+    let spoken = announced.filter(|_| version.as_deref().is_some_and(acp_protocol::compatible));
+    let acp: Option<ServerCapability> = spoken.map(|acp| read("initialize", &acp)).transpose()?;
     Ok(Welcome {
         protocol_version: result.protocol_version,
         server_name: result.server_info.name,
         server_version: result.server_info.version,
         instructions: result.instructions,
-        acp: result.capabilities.experimental.acp,
+        acp,
+        acp_version: version,
         raw,
     })
 }
@@ -164,6 +179,18 @@ pub(super) fn tool_answer(raw: &RawValue) -> Result<ToolAnswer, ClientError> {
         return Err(ClientError::Protocol("the answer of tools/call has no text in content[0]".to_owned()));
     };
     Ok(ToolAnswer { model_text, is_error: result.is_error, meta })
+}
+
+pub(super) fn plain_answer(raw: &RawValue) -> Result<PlainAnswer, ClientError> {
+    #[derive(Deserialize)]
+    struct PlainResult {
+        #[serde(default)]
+        content: Vec<Value>,
+        #[serde(rename = "isError", default)]
+        is_error: bool,
+    }
+    let result: PlainResult = read("tools/call", raw)?;
+    Ok(PlainAnswer { content: result.content, is_error: result.is_error })
 }
 
 /// Reads a result; the message of a failure names the place, not the content.

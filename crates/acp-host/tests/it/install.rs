@@ -71,6 +71,7 @@ async fn a_zip_becomes_a_folder_and_a_newer_one_replaces_it() {
     assert!(matches!(uninstall("toy", &system), Err(InstallError::Destination(_))));
 }
 
+/// H-13.1.1-02
 #[tokio::test]
 async fn the_shallowest_manifest_counts_and_the_rest_is_ignored() {
     let system = tempfile::tempdir().unwrap();
@@ -112,6 +113,7 @@ async fn a_former_version_is_found_by_its_id() {
 }
 
 /// Each zip, the words that the refusal must have, and the former version stays.
+/// H-13.1.1-01, H-13.1.1-02
 #[tokio::test]
 async fn what_is_refused_leaves_the_former_version() {
     let system = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails like the test")]
 
 mod client;
+mod host;
 mod install;
 mod packages;
 mod zips;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acp_host::package::{Package, installed, installed_for_project, published_skills};
+use acp_host::package::{Package, available, installed, published_skills};
 
 use crate::zips::manifest;
 
@@ -33,7 +33,7 @@ fn a_folder_with_a_manifest_is_a_connector_and_a_project_covers_the_system() {
     assert_eq!(ids(&listing.packages), ["a 1.0.0", "b 1.0.0"]);
     let broken: Vec<_> = listing.broken.iter().map(|(folder, _)| folder.file_name().unwrap().to_owned()).collect();
     assert_eq!(broken, ["broken", "zz-copy"]);
-    let listing = installed_for_project(system.path(), project.path()).unwrap();
+    let listing = available(system.path(), Some(project.path())).unwrap();
     assert_eq!(ids(&listing.packages), ["a 1.0.0", "b 2.0.0"]);
 }
 
@@ -74,7 +74,11 @@ fn of_two_skills_with_one_name_the_later_has_its_connectors_id() {
         }
         std::fs::create_dir_all(system.path().join(id).join("skills/empty")).unwrap();
     }
-    let published = published_skills(&installed(system.path()).unwrap().packages);
-    let names: Vec<&str> = published.iter().map(|skill| skill.name.as_str()).collect();
-    assert_eq!(names, ["report", "gsc--report"]);
+    let names = |own: &[&str]| {
+        let own: Vec<String> = own.iter().map(ToString::to_string).collect();
+        let published = published_skills(&installed(system.path()).unwrap().packages, &own);
+        published.into_iter().map(|skill| skill.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["report", "gsc--report"]);
+    assert_eq!(names(&["report"]), ["gsc--report"], "a skill of the person's covers that of the connector");
 }
