@@ -6,8 +6,8 @@ use std::borrow::Cow;
 /// What stands in their place.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// A JSON text in which each such character is U+FFFD, whether it is written out or escaped. Tabs and line breaks stay,
-/// and joiners, without which some scripts and emoji fall apart.
+/// A text, of JSON or plain, in which each such character is U+FFFD, whether it is written out or escaped. Tabs and line
+/// breaks stay, and joiners, without which some scripts and emoji fall apart.
 pub fn visible(json: &str) -> Cow<'_, str> {
     let mut clean = String::new();
     let mut done = 0;
@@ -27,7 +27,12 @@ pub fn visible(json: &str) -> Cow<'_, str> {
                 }
                 at += length;
             }
-            byte if byte.is_ascii() => at += 1,
+            byte if byte.is_ascii() => {
+                if is_hidden(u32::from(byte)) {
+                    replace(at, at + 1);
+                }
+                at += 1;
+            }
             _ => {
                 let mark = json[at..].chars().next().unwrap_or(REPLACEMENT);
                 if is_hidden(u32::from(mark)) {
@@ -86,6 +91,7 @@ mod tests {
             (r#"{"a":"\udb40\udc41b"}"#, "{\"a\":\"\u{fffd}b\"}"),
             (r#"{"a":"\ud83d\ude00\"\u000a"}"#, r#"{"a":"\ud83d\ude00\"\u000a"}"#),
             ("\u{e0041}", "\u{fffd}"),
+            ("plain\u{1b}[31m\n\t", "plain\u{fffd}[31m\n\t"),
             ("\\", "\\"),
             ("\\é", "\\é"),
         ] {

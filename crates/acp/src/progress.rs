@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use acp_host::client::{OnProgress, Progress};
 use acp_host::host::{Host, HostError};
+use acp_protocol::visible;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::report::Failure;
 
+/// Characters of a message that are shown.
+const MESSAGE_MAX: usize = 200;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Runs a call of `host` and ends the host's servers. `call` gets what is to receive progress.
@@ -52,8 +55,8 @@ fn show(bar: &ProgressBar, progress: Progress) {
         bar.set_position(progress.progress as u64);
     }
     if let Some(message) = progress.message {
-        // Servers write it: no line breaks, and no sequences that move the cursor.
-        let plain: String = message.chars().filter(|character| !character.is_control()).take(200).collect();
-        bar.set_message(plain);
+        // Servers write it: one line, with nothing that moves the cursor.
+        let line = visible(&message).replace(['\n', '\r'], " ");
+        bar.set_message(line.chars().take(MESSAGE_MAX).collect::<String>());
     }
 }

@@ -9,6 +9,7 @@ use acp_host::host::HostError;
 use acp_host::install::InstallError;
 use acp_host::sources::SourcesError;
 use acp_protocol::error::{ErrorCode, ErrorPayload};
+use acp_protocol::visible;
 use serde_json::{Value, json};
 
 /// Exit codes, the same as those of connectors.
@@ -122,11 +123,12 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Writes what a command has to say and gives the exit code. Failures go to standard error, or as JSON to standard output.
+/// Writes what a command has to say and gives the exit code. Texts of servers and files are in it, which a terminal must not
+/// obey. Failures go to standard error, or as JSON to standard output.
 pub(crate) fn finish(outcome: Result<Report, Failure>, as_json: bool) -> ExitCode {
     let (written, code) = match outcome {
         Ok(report) => {
-            let text = if as_json { format!("{:#}", report.value) } else { report.text };
+            let text = if as_json { format!("{:#}", report.value) } else { visible(&report.text).into_owned() };
             let text = text.trim_end();
             (if text.is_empty() { Ok(()) } else { writeln!(io::stdout(), "{text}") }, report.code)
         }
@@ -134,7 +136,7 @@ pub(crate) fn finish(outcome: Result<Report, Failure>, as_json: bool) -> ExitCod
             let error = json!({"error": {"name": failure.name, "message": failure.message}});
             (writeln!(io::stdout(), "{error:#}"), failure.code)
         }
-        Err(failure) => (writeln!(io::stderr(), "error: {}", failure.message), failure.code),
+        Err(failure) => (writeln!(io::stderr(), "error: {}", visible(&failure.message)), failure.code),
     };
     // A reader that has gone, such as `head`, is no failure of the command.
     let _ = written;

@@ -1,16 +1,17 @@
 //! Questions to a person: on standard error, with the answers from standard input, line by line. Secrets are read without
-//! echo where a terminal is there.
+//! echo where a terminal is there. Texts come from connectors, so what a terminal would obey is taken out of them.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use acp_host::form::{Field, FieldKind};
+use acp_protocol::visible;
 use serde_json::Value;
 
 use crate::report::Failure;
 
 /// Asks for a line; `None` at the end of the input.
 pub(crate) fn ask(question: &str) -> Result<Option<String>, Failure> {
-    write!(io::stderr(), "{question}: ")?;
+    write!(io::stderr(), "{}: ", visible(question))?;
     io::stderr().flush()?;
     let mut line = String::new();
     let count = io::stdin().lock().read_line(&mut line)?;
@@ -26,12 +27,12 @@ pub(crate) fn ask_secret(question: &str) -> Result<Option<String>, Failure> {
     if !io::stdin().is_terminal() {
         return ask(question);
     }
-    Ok(Some(rpassword::prompt_password(format!("{question}: "))?.trim().to_owned()))
+    Ok(Some(rpassword::prompt_password(format!("{}: ", visible(question)))?.trim().to_owned()))
 }
 
 /// Tells something between questions.
 pub(crate) fn tell(text: &str) -> Result<(), Failure> {
-    Ok(writeln!(io::stderr(), "{text}")?)
+    Ok(writeln!(io::stderr(), "{}", visible(text))?)
 }
 
 /// Lets choose one of several by number or by name; the place. An empty answer is the first.

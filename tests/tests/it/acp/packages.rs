@@ -91,6 +91,10 @@ fn folders_are_listed_without_starting_anything() {
     let list = home.json(&["list"]);
     assert_eq!((&list["connectors"][0]["version"], &list["connectors"][0]["icon"]), (&json!("1.0.0"), &json!(null)));
     assert!(!started.exists(), "listing started a server");
+    // What a connector calls itself is shown, and not obeyed.
+    let text = manifest("one", "1.0.0").replace("The one", "The \\u001b[31mone");
+    std::fs::write(folder.join("acp.json"), text).expect("acp.json");
+    home.run(&["list"]).ends_with(0).says(&["The \u{fffd}[31mone"]);
 }
 
 /// H-13.1-05: a connector of the project has a cache of its own, and nothing is written into its folder.
