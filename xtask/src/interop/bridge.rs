@@ -204,7 +204,7 @@ async fn bundle(tools: &Tools) -> Result<()> {
         let file = package::bundle(&dist, &workspace::metadata()?, &target, |_| Ok(program.clone()))?;
         let text = std::fs::read_to_string(folder.join(MCPB).join("package.json"))?;
         let text: Value = serde_json::from_str(&text)?;
-        let script = text["bin"]["mcpb"].as_str().ok_or("the package has no program mcpb")?;
+        let script = text["bin"]["mcpb"].as_str().or(text["bin"].as_str()).ok_or("the package has no program mcpb")?;
         let mcpb = || {
             let mut node = tools.node();
             node.arg(folder.join(MCPB).join(script));
