@@ -9,17 +9,22 @@ the sandbox keeps of it, for google_contract.py, has every kind of request.
 """
 
 import json
+import re
 import socket
 import sys
+from collections import Counter
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from google.analytics import admin_v1alpha, data_v1alpha
 from google.analytics.admin_v1beta import AnalyticsAdminServiceClient
 from google.analytics.data_v1beta import BetaAnalyticsDataClient
-from google.analytics.data_v1beta.types import MetricType, RunRealtimeReportRequest, RunReportRequest
+from google.analytics.data_v1beta.types import (
+    CheckCompatibilityRequest, MetricType, RunRealtimeReportRequest, RunReportRequest)
+from google.api_core.exceptions import BadRequest
 from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build
 
@@ -235,21 +240,172 @@ def analytics(google, facts, ga4):
     ]
     yield f"run_report has the rows and totals of google-analytics-data: {len(counts)} reports, {sum(counts)} rows"
 
-    live = data.run_realtime_report(RunRealtimeReportRequest(
-        property=f"properties/{main['id']}", dimensions=[{"name": "country"}], metrics=[{"name": "activeUsers"}]))
-    _, rows = ga4.call("run_realtime_report", resource_id=main["id"], dimensions=["country"], metrics=["activeUsers"])
-    equal("realtime", {row["country"]: row["activeUsers"] for row in rows},
-          {row.dimension_values[0].value: int(row.metric_values[0].value) for row in live.rows})
-    yield f"run_realtime_report has the rows of google-analytics-data: {len(rows)}"
+    alpha = data_v1alpha.AlphaAnalyticsDataClient(**options)
+    parent = f"properties/{main['id']}"
+    today = date.fromisoformat(main["today"])
+    ago = lambda days: str(today - timedelta(days))
 
-    # What has no single question of Google's beside it.
-    pages = [{"name": "products", "pattern": "^/products/"}]
-    for mode, metrics in (("rows", ["screenPageViews"]), ("exact", ["totalUsers"])):
-        ga4.call("run_report_by_regex_cluster", resource_id=main["id"], dimension="pagePath", clusters=pages,
-                 metrics=metrics, mode=mode)
-    ga4.call("compare_conversion_models", resource_id=main["id"])
-    ga4.call("run_funnel_report", resource_id=main["id"], steps=[{"event": "first_visit"}, {"event": "purchase"}])
-    ga4.call("validate_report", resource_id=main["id"], arguments={"metrics": ["sessions"], "dimensions": ["country"]})
+    def ask(dimensions, metrics, ranges, **more):
+        """A report of the main property: rows by the values of their dimensions."""
+        page = data.run_report(RunReportRequest(
+            property=parent, limit=250_000, date_ranges=ranges, dimensions=[{"name": name} for name in dimensions],
+            metrics=[{"name": name} for name in metrics], **more))
+        kinds = [header.type_ for header in page.metric_headers]
+        return {tuple(cell.value for cell in row.dimension_values):
+                [value(kind, cell.value) for kind, cell in zip(kinds, row.metric_values)] for row in page.rows}
+
+    def window(start, end, **more):
+        return {"start_date": ago(start), "end_date": ago(end)} | more
+
+    def ours(tool, dimensions, metrics, **arguments):
+        """The same of ours."""
+        _, rows = ga4.call(tool, resource_id=main["id"], dimensions=dimensions, metrics=metrics, **arguments)
+        names = [*dimensions, "dateRange"] if "compare_ranges" in arguments else dimensions
+        return {tuple(row[name] for name in names): [row[name] for name in metrics] for row in rows}
+
+    compared = ["country"], ["sessions", "totalUsers", "bounceRate"]
+    equal("compared ranges", ours("run_report", *compared, **window(7, 1), compare_ranges=[window(14, 8, name="before")]),
+          ask(*compared, [window(7, 1, name="current"), window(14, 8, name="before")]))
+    many = ["sessions", "totalUsers", "newUsers", "activeUsers", "eventCount", "screenPageViews", "engagedSessions", "keyEvents",
+            "ecommercePurchases", "totalRevenue", "bounceRate", "advertiserAdCost", "keyEvents:purchase"]
+    halves = [ask(["country"], part, [window(28, 1)], keep_empty_rows=True) for part in (many[:10], many[10:])]
+    joined = {key: row + halves[1][key] for key, row in halves[0].items()}
+    equal("many metrics", ours("run_report", ["country"], many, **window(28, 1)),
+          {key: row for key, row in joined.items() if any(row)})
+    days = Counter()
+    for day in range(1, 6):
+        for key, [events] in ask(["country"], ["eventCount"], [window(day, day)]).items():
+            days[key] += events
+    equal("day by day", ours("run_report", ["country"], ["eventCount"], **window(5, 1), split="day"),
+          {key: [events] for key, events in days.items()})
+    conditions = [{"field": "country", "match_type": "IN_LIST", "values": ["Germany", "Austria"]},
+                  {"field": "pagePath", "match_type": "PARTIAL_REGEXP", "value": "^/(products|blog)/", "group": "a"},
+                  {"field": "customEvent:plan", "match_type": "EMPTY", "not": True, "group": "a"}]
+    text = lambda field, kind, value: {"filter": {"field_name": field, "string_filter": {"match_type": kind, "value": value}}}
+    tree = {"and_group": {"expressions": [
+        {"filter": {"field_name": "country", "in_list_filter": {"values": ["Germany", "Austria"]}}},
+        {"or_group": {"expressions": [
+            text("pagePath", "PARTIAL_REGEXP", "^/(products|blog)/"),
+            {"not_expression": {"filter": {"field_name": "customEvent:plan", "empty_filter": {}}}}]}}]}}
+    between = {"filter": {"field_name": "eventCount", "between_filter": {
+        "from_value": {"int64_value": 5}, "to_value": {"int64_value": 500}}}}
+    filtered = ["pagePath", "country"], ["eventCount", "totalRevenue"]
+    equal("filters of every kind", ours("run_report", *filtered, **window(28, 1), dimension_filters=conditions, currency_code="USD",
+                                        metric_filters=[{"field": "eventCount", "match_type": "BETWEEN", "values": [5, 500]}]),
+          ask(*filtered, [window(28, 1)], dimension_filter=tree, metric_filter=between, currency_code="USD"))
+    filled = ours("run_report", ["date"], ["sessions"], **window(9, 1), fill_days=True, keep_empty_rows=True)
+    equal("filled days", filled, {(str(date.fromisoformat(day)),): row for (day,), row in
+                                  ask(["date"], ["sessions"], [window(9, 1)], keep_empty_rows=True).items()})
+    yield "compared ranges, many metrics, days put together, filled days and filters of every kind are Google's"
+
+    for _ in range(5):
+        # A minute may end between the two.
+        live = data.run_realtime_report(RunRealtimeReportRequest(
+            property=parent, dimensions=[{"name": "country"}], metrics=[{"name": "activeUsers"}, {"name": "eventCount"}],
+            minute_ranges=[{"start_minutes_ago": 20, "end_minutes_ago": 1}]))
+        theirs = {(row.dimension_values[0].value,): [int(cell.value) for cell in row.metric_values] for row in live.rows}
+        mine = ours("run_realtime_report", ["country"], ["activeUsers", "eventCount"], start_minutes_ago=20, end_minutes_ago=1)
+        if mine == theirs:
+            break
+    equal("realtime", mine, theirs)
+    yield f"run_realtime_report has the rows of google-analytics-data: {len(theirs)}"
+
+    pages = [{"name": "products", "pattern": "^/products/"}, {"name": "blog", "pattern": "^/blog/"}]
+    clusters = lambda **more: {row["cluster"]: row for row in ga4.call(
+        "run_report_by_regex_cluster", resource_id=main["id"], dimension="pagePath", clusters=pages, **more)[1]}
+    views = ask(["pagePath"], ["screenPageViews"], [window(28, 1)])
+    rows, exact = clusters(metrics=["screenPageViews"]), clusters(metrics=["totalUsers", "sessions"], mode="exact")
+    for page in pages:
+        one = ask([], ["totalUsers", "sessions"], [window(28, 1)], dimension_filter=text("pagePath", "PARTIAL_REGEXP", page["pattern"]))
+        equal(f"users of {page['name']}", [exact[page["name"]][name] for name in ("totalUsers", "sessions")], one[()])
+        matching = sum(count for (path,), [count] in views.items() if re.search(page["pattern"], path))
+        equal(f"views of {page['name']}", rows[page["name"]]["screenPageViews"], matching)
+    yield f"run_report_by_regex_cluster has Google's figures in both modes: {len(pages)} patterns"
+
+    fields = ["firstUserDefaultChannelGroup", "sessionDefaultChannelGroup", "defaultChannelGroup"]
+    theirs = {column: ask([field], ["keyEvents:purchase"], [window(28, 1)])
+              for column, field in zip(("first_user", "session", "event"), fields)}
+    conversion = next(entry for entry in alpha.get_metadata(name=f"{parent}/metadata").conversions
+                      if entry.display_name == "purchase")
+    for column, model in (("data_driven", "DATA_DRIVEN"), ("last_click", "LAST_CLICK")):
+        answer = alpha.run_report(data_v1alpha.RunReportRequest.from_json(json.dumps({
+            "property": parent, "dateRanges": [{"startDate": ago(28), "endDate": ago(1)}], "dimensions": [{"name": fields[2]}],
+            "metrics": [{"name": "allConversionsByConversionDate"}],
+            "conversionSpec": {"conversionActions": [conversion.conversion_action], "attributionModel": model}})))
+        theirs[column] = {(row.dimension_values[0].value,): [float(row.metric_values[0].value)] for row in answer.rows}
+    _, rows = ga4.call("compare_conversion_models", resource_id=main["id"], key_events=["purchase"])
+    for column, credits in theirs.items():
+        equal(column, {(row["channel"],): [row[column]] for row in rows if row[column]},
+              {key: credit for key, credit in credits.items() if any(credit)})
+    for by in ("source_medium", "source", "medium", "campaign"):
+        ga4.call("compare_conversion_models", resource_id=main["id"], by=by)
+    yield f"compare_conversion_models has the credit of each of Google's reports: {len(theirs)} models"
+
+    events = [{"event": "view_item"}, {"event": "add_to_cart"}, {"event": "purchase"}]
+    of_event = lambda name: {"funnelEventFilter": {"eventName": name}}
+    steps = [{"name": step["event"], "filterExpression": of_event(step["event"])} for step in events]
+    mobile = {"fieldName": "deviceCategory", "stringFilter": {"matchType": "EXACT", "value": "mobile"}}
+    def segment(scope):
+        condition = {"conditionScoping": f"{scope.upper()}_CRITERIA_WITHIN_SAME_EVENT",
+                     "segmentFilterExpression": {"segmentFilter": mobile}}
+        return {"name": scope, f"{scope}Segment": {f"{scope}InclusionCriteria": {"andConditionGroups": [condition]}}}
+    scopes = ["user", "session", "event"]
+    funnels = [
+        ("closed", {}, {}),
+        ("open", {"open": True}, {"funnel": {"isOpenFunnel": True, "steps": steps}}),
+        ("within and directly", {"steps": [events[0], events[1] | {"within_seconds": 60}, events[2] | {"directly": True}]},
+         {"funnel": {"steps": [steps[0], steps[1] | {"withinDurationFromPriorStep": "60s"}, steps[2] | {"isDirectlyFollowedBy": True}]}}),
+        ("with fields", {"steps": [{"name": "phone", "filters": [{"field": "deviceCategory", "match_type": "EXACT", "value": "mobile"}]}, events[2]]},
+         {"funnel": {"steps": [{"name": "phone", "filterExpression": {"funnelFieldFilter": mobile}}, steps[2]]}}),
+        ("breakdown", {"breakdown": "country", "breakdown_limit": 3},
+         {"funnelBreakdown": {"breakdownDimension": {"name": "country"}, "limit": 3}}),
+        ("segments", {"segments": [{"name": scope, "scope": scope, "filters": [
+            {"field": "deviceCategory", "match_type": "EXACT", "value": "mobile"}]} for scope in scopes]},
+         {"segments": [segment(scope) for scope in scopes]}),
+        ("trended", {"trended": True}, {"funnelVisualizationType": "TRENDED_FUNNEL"}),
+        ("next action", {"next_action": "eventName"}, {"funnelNextAction": {"nextActionDimension": {"name": "eventName"}}}),
+    ]
+    for what, asked, request in funnels:
+        answer = alpha.run_funnel_report(data_v1alpha.RunFunnelReportRequest.from_json(json.dumps(
+            {"property": parent, "dateRanges": [{"startDate": ago(14), "endDate": ago(1)}], "funnel": {"steps": steps}} | request)))
+        _, rows = ga4.call("run_funnel_report", resource_id=main["id"], **{"steps": events} | window(14, 1) | asked)
+        drawn = "trended" in asked or "next_action" in asked
+        table = answer.funnel_visualization if drawn else answer.funnel_table
+        names = [header.name for header in table.dimension_headers]
+        last = len(asked.get("steps", events))
+        theirs = {}
+        for row in table.rows:
+            values = dict(zip(names, (cell.value for cell in row.dimension_values)))
+            key = values.pop("funnelStepName"), values.pop("segment", None), *values.values()
+            figures = [float(cell.value) for cell in row.metric_values[:1 if drawn else 4]]
+            # Nobody goes on from the last step, whatever the figures say.
+            theirs[key] = figures if drawn or not key[0].startswith(f"{last}.") else [figures[0], None, None, None]
+        more = {"breakdown": "country", "trended": "date", "next action": "next_action"}.get(what)
+        part = lambda row: [] if more is None else ["RESERVED_TOTAL" if row[more] is None else row[more].replace("-", "") if more == "date" else row[more]]
+        figures = ["activeUsers"] + ([] if drawn else ["funnelStepCompletionRate", "funnelStepAbandonments", "funnelStepAbandonmentRate"])
+        equal(f"funnel, {what}", {(f"{row['step']}. {row['step_name']}", row.get("segment"), *part(row)): [row[name] for name in figures]
+                                  for row in rows}, theirs)
+    yield f"run_funnel_report has the rows of google-analytics-data: {len(funnels)} funnels"
+
+    pairs = [(dimension, metric) for dimension in ("date", "itemName", "eventName", "source")
+             for metric in ("sessions", "itemRevenue", "sessionKeyEventRate", "advertiserAdCost")]
+    for dimension, metric in pairs:
+        try:
+            data.check_compatibility(CheckCompatibilityRequest(
+                property=parent, dimensions=[{"name": dimension}], metrics=[{"name": metric}]))
+            good = True
+        except BadRequest:
+            good = False
+        checked, _ = ga4.call("validate_report", resource_id=main["id"], arguments={"metrics": [metric], "dimensions": [dimension]})
+        equal(f"{dimension} and {metric} go together", checked["valid"], good)
+    known = data.get_metadata(name=f"{parent}/metadata")
+    listed = [("dimension", entry) for entry in known.dimensions] + [("metric", entry) for entry in known.metrics]
+    for kind, entry in listed:
+        found, _ = ga4.call("search_fields", resource_id=main["id"], query=entry.api_name, kind=kind)
+        best = found["fields"][0]
+        equal(entry.api_name, [best["name"], best["title"], best["category"], best.get("custom", False), best.get("old_names", [])],
+              [entry.api_name, entry.ui_name, entry.category, entry.custom_definition, list(entry.deprecated_api_names)])
+    yield f"validate_report and search_fields agree with Google's client: {len(pairs)} pairs, {len(listed)} fields"
 
     theirs = [entry.property.split("/")[1] for account in admin.list_account_summaries()
               for entry in account.property_summaries]
@@ -259,16 +415,37 @@ def analytics(google, facts, ga4):
     yield f"autocontext counts the properties of google-analytics-admin: {len(theirs)}"
 
     blocks = ga4.blocks(main["id"])
-    parent = f"properties/{main['id']}"
     settings = admin.get_property(name=parent)
     equal("settings", [blocks["property_settings"][name] for name in ("name", "time_zone", "currency", "industry")],
           [settings.display_name, settings.time_zone, settings.currency_code, settings.industry_category.name])
-    scope = {"EVENT": "customEvent", "USER": "customUser", "ITEM": "customItem"}
+    retention = admin.get_data_retention_settings(name=f"{parent}/dataRetentionSettings")
+    equal("retention", blocks["property_settings"]["data_retention"]["eventDataRetention"], retention.event_data_retention.name)
     equal("key events", [event["event_name"] for event in blocks["key_events"]],
           [event.event_name for event in admin.list_key_events(parent=parent)])
+    scope = {"EVENT": "customEvent", "USER": "customUser", "ITEM": "customItem"}
     equal("custom dimensions", {entry["api_name"] for entry in blocks["custom_dimensions"]},
           {f"{scope[entry.scope.name]}:{entry.parameter_name}" for entry in admin.list_custom_dimensions(parent=parent)})
-    yield f"settings, key events and custom dimensions are Google's; {len(blocks)} blocks were asked for"
+    equal("custom metrics", {entry["api_name"]: entry["unit"] for entry in blocks["custom_metrics"]},
+          {f"customEvent:{entry.parameter_name}": entry.measurement_unit.name for entry in admin.list_custom_metrics(parent=parent)})
+    equal("links to Google Ads", [link["customer_id"] for link in blocks["links"]["google_ads"]],
+          [link.customer_id for link in admin.list_google_ads_links(parent=parent)])
+
+    newest = admin_v1alpha.AnalyticsAdminServiceClient(**options)
+    attribution = newest.get_attribution_settings(name=f"{parent}/attributionSettings")
+    equal("attribution", blocks["property_settings"]["attribution"]["reportingAttributionModel"],
+          attribution.reporting_attribution_model.name)
+    equal("calculated metrics", [entry["api_name"] for entry in blocks["calculated_metrics"]],
+          [f"calcMetric:{entry.calculated_metric_id}" for entry in newest.list_calculated_metrics(parent=parent)])
+    equal("channel groups", [entry["display_name"] for entry in blocks["channel_groups"]],
+          [group.display_name for group in newest.list_channel_groups(parent=parent)])
+    equal("links to BigQuery", [(link["project"], link["location"]) for link in blocks["links"]["bigquery"]],
+          [(link.project.removeprefix("projects/"), link.dataset_location) for link in newest.list_big_query_links(parent=parent)])
+    def last_day(annotation):
+        day = annotation.annotation_date if annotation.annotation_date.year else annotation.annotation_date_range.end_date
+        return date(day.year, day.month, day.day)
+    recent = [entry for entry in newest.list_reporting_data_annotations(parent=parent) if last_day(entry) >= today - timedelta(90)]
+    equal("annotations", {entry["title"] for entry in blocks["annotations"]}, {entry.title for entry in recent})
+    yield f"settings, attribution, retention, fields, links and annotations are Google's; {len(blocks)} blocks were asked for"
 
 
 # Which connector an API has, what is compared, and what a person has set for the connector.

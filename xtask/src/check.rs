@@ -3,6 +3,7 @@
 mod complaints;
 mod conformance;
 mod crates;
+mod matrix;
 mod packaging;
 mod sources;
 
@@ -35,6 +36,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(sources::example()?);
     problems.extend(conformance::check()?);
     problems.extend(complaints::check()?);
+    problems.extend(matrix::check()?);
     for problem in &problems {
         println!("{}: {}\n  hint: {}", problem.path, problem.problem, problem.hint);
     }

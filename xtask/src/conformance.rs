@@ -12,12 +12,15 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::Result;
+use crate::faults::Fault;
 use crate::workspace::{self, about, root};
 use evidence::{Evidence, Test};
 
 /// Where it is written.
 pub(crate) const DOCUMENT: &str = "docs/conformance.md";
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
+/// Names the file that the suites write down in what they saw.
+pub(crate) const NOTES: &str = "ACP_SUITE_NOTES";
 /// How the paragraph about the run begins.
 const RUN: &str = "In the last run";
 
@@ -39,6 +42,8 @@ enum Note {
         test: String,
         transport: String,
     },
+    /// What a fault came to, which is another document's.
+    Fault(#[expect(dead_code, reason = "read to know that it is one")] Fault),
 }
 
 /// Runs the task.
@@ -63,7 +68,7 @@ fn outcomes() -> Result<Outcomes> {
     let folder = tempfile::tempdir()?;
     let notes = folder.path().join("notes");
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--package", "tests", "--test", "it", "--no-fail-fast"]).env("ACP_VECTOR_RESULTS", &notes);
+    cargo.args(["test", "--package", "tests", "--test", "it", "--no-fail-fast"]).env(NOTES, &notes);
     let output = cargo.stderr(std::process::Stdio::inherit()).output()?;
     let notes = std::fs::read_to_string(&notes).map_err(about("what the suites write down"))?;
     Outcomes::new(&notes, &String::from_utf8_lossy(&output.stdout))
@@ -79,6 +84,7 @@ impl Outcomes {
             match serde_json::from_str(line).map_err(about(line))? {
                 Note::Vector { vector, transport, pass } => _ = outcomes.insert((vector, known(&transport)?), pass),
                 Note::Server { test, transport } => over.entry(test).or_default().push(known(&transport)?),
+                Note::Fault(_) => {}
             }
         }
         for line in report.lines() {
@@ -193,7 +199,7 @@ fn code(name: &str) -> String {
     if name.contains("::") { format!("`{name}`") } else { name.to_owned() }
 }
 
-fn row(text: &mut String, cells: &[&str]) -> Result<()> {
+pub(crate) fn row(text: &mut String, cells: &[&str]) -> Result<()> {
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
     Ok(writeln!(text, "| {} |", cells.join(" | "))?)
 }

@@ -29,7 +29,7 @@ use crate::served::Served;
 use crate::workspace::{self, about};
 use tools::Tools;
 
-pub(crate) use tools::source;
+pub(crate) use tools::{pinned, source};
 
 /// How long a program may take, which may have to build; a hang is a failure.
 const PATIENCE: Duration = Duration::from_secs(600);

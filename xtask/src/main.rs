@@ -6,8 +6,11 @@ mod bench;
 mod check;
 mod conformance;
 mod demo;
+mod faults;
 mod interop;
+mod matrix;
 mod package;
+mod release;
 mod served;
 mod test;
 mod workspace;
@@ -31,6 +34,8 @@ struct Arguments {
 enum Task {
     /// Build a connector into an installable folder and a zip, and prove that a host can start it.
     Package(package::Arguments),
+    /// Build everything that is published for one target: packages, what they are made of, checksums.
+    Release(release::Arguments),
     /// Check what the compiler doesn't: who depends on whom, packaging files, and rules about source texts.
     Check,
     /// Run the black-box suites and write docs/conformance.md: what shows each requirement, and whether it passed.
@@ -41,6 +46,10 @@ enum Task {
     Interop(interop::Arguments),
     /// Measure speed and memory of large extractions, as ratios against small programs in the same run.
     Bench(bench::Arguments),
+    /// Run the fault suites and write docs/faults.md: what each failure of Google's comes to.
+    Faults,
+    /// Write docs/test-matrix.md (each suite and what it shows) and docs/interop.md (whose programs run against ours).
+    Matrix,
     /// One of the small programs of the bench, which starts it.
     #[command(hide = true)]
     BenchClient(bench::Program),
@@ -51,11 +60,14 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Package(arguments) => package::run(&arguments),
+        Task::Release(arguments) => release::run(&arguments),
         Task::Check => check::run(),
         Task::Conformance => conformance::run(),
         Task::Demo(arguments) => demo::run(&arguments),
         Task::Interop(arguments) => interop::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Faults => faults::run(),
+        Task::Matrix => matrix::run(),
         Task::BenchClient(program) => bench::run_client(&program),
         Task::Test(arguments) => test::run(&arguments),
     };

@@ -13,6 +13,7 @@ use acp_protocol::manifest::{self, PackageManifest};
 use sha2::{Digest, Sha256};
 
 use crate::Result;
+use crate::release::{dependencies, licences};
 use crate::workspace::{self, Metadata, about, relative};
 
 /// Name of the bundle's packaging folder, which is no connector's.
@@ -42,6 +43,13 @@ pub(crate) struct Build {
     pub(crate) debug: bool,
 }
 
+impl Build {
+    /// The triple that is built for.
+    pub(crate) fn target(&self) -> Result<String> {
+        self.target.clone().map_or_else(workspace::host_target, Ok)
+    }
+}
+
 /// Runs the task.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let metadata = workspace::metadata()?;
@@ -63,6 +71,8 @@ pub(crate) fn package(id: &str, build: &Build, metadata: &Metadata) -> Result<Pa
     let dist = workspace::root().join("dist");
     let folder = dist.join(id);
     let manifest = assemble::folder(&folder, manifest, &executable, target)?;
+    let licences = licences::text(&dependencies::of(id, target)?)?;
+    std::fs::write(folder.join(assemble::LICENCES_OF_OTHERS), licences)?;
     let bytes = zip_file::bytes(&folder, Some(id), |path| assemble::is_executable(path, id))?;
     let zip = publish(&dist.join(format!("{id}-{}-{target}.zip", manifest.version)), &bytes)?;
 
@@ -136,7 +146,8 @@ fn path_flags() -> Vec<String> {
     own.chain(home).chain([shorter(workspace::root(), ".")]).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

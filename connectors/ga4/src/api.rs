@@ -27,8 +27,8 @@ pub(crate) const SCOPES: &[&str] = &["https://www.googleapis.com/auth/analytics.
 pub(crate) const OPEN_REQUESTS: usize = 4;
 /// Server errors that a call may meet before it gives up; ten in an hour lock a property.
 const SERVER_ERRORS: u32 = 2;
-/// Names of fields change rarely; a new custom dimension should still show up the same day.
-const FIELDS_TTL: Duration = Duration::from_secs(3600);
+/// Names of fields change rarely, but whoever has just made a custom dimension asks for it. To read them costs one token.
+const FIELDS_TTL: Duration = Duration::from_secs(600);
 /// A property's time zone hardly ever changes.
 const ZONE_TTL: Duration = Duration::from_secs(6 * 3600);
 /// Pages of an Admin list that are read before giving up on it.
@@ -397,6 +397,8 @@ pub(crate) struct FunnelRequest {
     pub(crate) funnel: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) funnel_breakdown: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) funnel_next_action: Option<Value>,
     pub(crate) funnel_visualization_type: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) segments: Vec<Value>,

@@ -54,6 +54,10 @@ const ALIASES: &[(&str, &str)] = &[
     ("page", "pagePath"),
     ("event", "eventName"),
     ("sourceMedium", "sessionSourceMedium"),
+    ("utm_source", "sessionSource"),
+    ("utm_medium", "sessionMedium"),
+    ("utm_campaign", "sessionCampaignName"),
+    ("url", "pageLocation"),
 ];
 
 /// Whether a name is meant as a dimension or as a metric.
@@ -210,10 +214,16 @@ impl Fields {
         let other = kind.other();
         if self.get(other, name).is_some() {
             return Error::invalid_arguments(format!(
-                "{shown:?} is a {}, not a {}. Move it to the {}s.",
+                "{shown:?} is a {}, not a {}. Use it where {}s are taken.",
                 other.word(),
                 kind.word(),
                 other.word()
+            ));
+        }
+        if name.contains(',') {
+            return Error::invalid_arguments(format!(
+                "A {} has no comma in its name. Give several as entries of their own, such as [\"date\", \"country\"].",
+                kind.word()
             ));
         }
         let nearest = self.nearest(kind, name);
@@ -236,13 +246,24 @@ impl Fields {
 
     fn nearest(&self, kind: Kind, name: &str) -> Vec<String> {
         let wanted = plain(name);
+        // What stands behind the colon of a custom field or key event is the name that people know.
+        let own = |name: &str| name.rsplit_once(':').map(|(_, own)| plain(own));
+        let meant = own(name).unwrap_or_else(|| wanted.clone());
         let mut scored: Vec<(f64, &str)> = self
             .all(kind)
             .iter()
             .map(|field| {
                 let candidate = plain(&field.api_name);
                 let contains = wanted.len() >= 4 && candidate.contains(&wanted);
-                let likeness = strsim::jaro_winkler(&wanted, &candidate).max(if contains { 0.9 } else { 0.0 });
+                let is_own = own(&field.api_name).is_some_and(|own| own == meant);
+                let sure = if is_own {
+                    1.0
+                } else if contains {
+                    0.9
+                } else {
+                    0.0
+                };
+                let likeness = strsim::jaro_winkler(&wanted, &candidate).max(sure);
                 (likeness.max(strsim::jaro_winkler(&wanted, &plain(&field.ui_name))), field.api_name.as_str())
             })
             .filter(|(likeness, _)| *likeness >= LIKENESS)
@@ -253,7 +274,11 @@ impl Fields {
 
     /// The fields that words are about, the best first: by name, old and usual names, title and description.
     pub(crate) fn search(&self, query: &str, kind: Option<Kind>) -> Vec<(Kind, &FieldMetadata)> {
-        let words: Vec<String> = query.split_whitespace().map(plain).filter(|word| !word.is_empty()).collect();
+        let mut words: Vec<String> = query.split_whitespace().map(plain).filter(|word| !word.is_empty()).collect();
+        // "on" is in "month" and "region": short words say something only where there is no longer one.
+        if words.iter().any(|word| word.len() > 2) {
+            words.retain(|word| word.len() > 2);
+        }
         let whole = plain(query);
         let aliases: Vec<&str> =
             ALIASES.iter().filter(|(alias, _)| plain(alias) == whole).map(|(_, meant)| *meant).collect();

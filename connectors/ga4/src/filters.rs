@@ -183,6 +183,10 @@ pub(crate) trait Condition {
     const KIND: Kind;
     fn field(&self) -> &str;
     fn set_field(&mut self, name: String);
+    /// Brings values from the form of our tables into the one that Google compares with. Gives each before and after.
+    fn respell(&mut self) -> Vec<(String, String)> {
+        Vec::new()
+    }
     /// Google's filter for it, without `not`.
     fn filter(&self) -> Result<Value>;
     fn not(&self) -> bool;
@@ -198,6 +202,23 @@ impl Condition for DimensionFilter {
 
     fn set_field(&mut self, name: String) {
         self.field = name;
+    }
+
+    fn respell(&mut self) -> Vec<(String, String)> {
+        let whole = matches!(self.match_type, DimensionMatch::Exact | DimensionMatch::InList);
+        let part =
+            matches!(self.match_type, DimensionMatch::BeginsWith | DimensionMatch::EndsWith | DimensionMatch::Contains);
+        if !whole && !part {
+            return Vec::new();
+        }
+        let mut changed = Vec::new();
+        for value in self.value.iter_mut().chain(self.values.iter_mut().flatten()) {
+            let google = as_google_writes(&self.field, value, whole);
+            if let Some(google) = google.filter(|google| google != value) {
+                changed.push((std::mem::replace(value, google.clone()), google));
+            }
+        }
+        changed
     }
 
     fn not(&self) -> bool {
@@ -241,6 +262,23 @@ impl Condition for DimensionFilter {
 
 fn in_list(field: &str, values: &[String], case_sensitive: bool) -> Value {
     json!({"fieldName": field, "inListFilter": {"values": values, "caseSensitive": case_sensitive}})
+}
+
+/// A value of a dimension of time as Google has it: days and hours as digits alone, numbers of a clock or calendar with their leading
+/// zeros. Google compares texts, so that any other form matches nothing. None for what has no such form.
+fn as_google_writes(dimension: &str, value: &str, whole: bool) -> Option<String> {
+    let value = value.trim();
+    let digits = || -> String { value.chars().filter(char::is_ascii_digit).collect() };
+    let is_made_of = |marks: &str| value.chars().all(|mark| mark.is_ascii_digit() || marks.contains(mark));
+    let padded = |width: usize| (whole && is_made_of("") && !value.is_empty()).then(|| format!("{value:0>width$}"));
+    match dimension {
+        "date" | "firstSessionDate" | "yearMonth" | "yearWeek" | "isoYearIsoWeek" if is_made_of("-") => Some(digits()),
+        "dateHour" if is_made_of("-T: ") => Some(digits().chars().take(10).collect()),
+        "dateHourMinute" if is_made_of("-T: ") => Some(digits().chars().take(12).collect()),
+        "hour" | "minute" | "minutesAgo" | "day" | "month" | "week" | "isoWeek" => padded(2),
+        name if name.starts_with("nth") => padded(4),
+        _ => None,
+    }
 }
 
 pub(crate) fn check_regex(field: &str, pattern: &str) -> Result<()> {
@@ -375,6 +413,27 @@ mod tests {
             between["filter"]["betweenFilter"],
             json!({"fromValue": {"doubleValue": 0.5}, "toValue": {"int64Value": "2"}})
         );
+    }
+
+    #[test]
+    fn values_of_time_are_written_as_google_writes_them() {
+        for (dimension, value, whole, google) in [
+            ("date", "2026-11-28", true, Some("20261128")),
+            ("date", "20261128", true, Some("20261128")),
+            ("date", "2026-11", false, Some("202611")),
+            ("date", "(other)", true, None),
+            ("yearMonth", "2026-11", true, Some("202611")),
+            ("dateHour", "2026-11-28T10:00:00", true, Some("2026112810")),
+            ("dateHourMinute", "2026-11-28 10:05", true, Some("202611281005")),
+            ("hour", "9", true, Some("09")),
+            ("hour", "9", false, None),
+            ("month", "11", true, Some("11")),
+            ("nthDay", "3", true, Some("0003")),
+            ("pagePath", "2026-11-28", true, None),
+            ("dayOfWeek", "3", true, None),
+        ] {
+            assert_eq!(as_google_writes(dimension, value, whole).as_deref(), google, "{dimension} {value}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::amount::{self, ControlSum};
 use crate::api::{Ga4, Property, ReportEnd, ReportMetadata};
 use crate::fields::{Fields, Kind, shown};
-use crate::filters::Condition;
+use crate::filters::{Condition, DimensionFilter};
 use crate::report::{Row, other_columns};
 use crate::warnings;
 
@@ -81,6 +81,11 @@ pub(crate) fn resolve_filters<C: Condition>(fields: &Fields, filters: &mut [C], 
         let mut name = filter.field().to_owned();
         resolve(fields, C::KIND, &mut name, findings);
         filter.set_field(name);
+        let changed = filter.respell();
+        let note = |(from, to): (String, String)| {
+            format!("'{}' in the filter on {} read as '{to}'.", shown(&from), filter.field())
+        };
+        findings.notes.extend(changed.into_iter().map(note));
     }
 }
 
@@ -257,6 +262,13 @@ pub(crate) fn warn_gap(control: &ControlSum, end: &ReportEnd, range: Option<&str
     }
 }
 
+/// Says of metrics that are 0 in all of a report what Google would need to count them. Who may not see them was told that already.
+pub(crate) fn warn_zeros<'a>(fields: &Fields, totals: impl Iterator<Item = (&'a String, &'a String)>, call: &Call) {
+    let is_seen = |name: &str| fields.get(Kind::Metric, name).is_some_and(|field| field.blocked_reasons.is_empty());
+    let zero = totals.filter(|(name, total)| total.parse() == Ok(0.0) && is_seen(name));
+    zero.filter_map(|(name, _)| warnings::of_zero_metric(name)).for_each(|sentence| call.warn(sentence));
+}
+
 /// Days of the youngest data that may be gone: Google keeps single events for two months at least.
 const KEPT_DAYS: i64 = 60;
 
@@ -302,10 +314,28 @@ pub(crate) fn warn_cut(limit: Option<u64>, rows: u64, call: &Call) {
     }
 }
 
-/// Says that today, in the property's zone, is not over.
+/// Says that today, in the property's zone, is not over, or that a range has not begun.
 pub(crate) fn warn_today(zone: &TimeZone, window: DateWindow, call: &Call) {
-    if (window.start..=window.end).contains(&call.clock().today(zone)) {
-        call.warn("The range includes today, whose figures are not complete yet.");
+    of_today(call.clock().today(zone), window).into_iter().for_each(|sentence| call.warn(sentence));
+}
+
+/// What today means for a range, if anything.
+pub(crate) fn of_today(today: Date, window: DateWindow) -> Option<String> {
+    if window.start > today {
+        return Some(format!("The range begins after today, which is {today}: there can be no data yet."));
+    }
+    (window.end >= today).then(|| "The range includes today, whose figures are not complete yet.".to_owned())
+}
+
+/// Says why there may be no rows, where filters may have taken them all.
+pub(crate) fn warn_nothing_left(rows: u64, filters: &[DimensionFilter], call: &Call) {
+    let mut fields: Vec<String> = filters.iter().map(|filter| shown(&filter.field)).collect();
+    fields.dedup();
+    if rows == 0 && !fields.is_empty() {
+        call.warn(format!(
+            "No row passes the filters. Values must be written as Google has them: ask for {} without the filter to see them, or use CONTAINS.",
+            fields.join(", ")
+        ));
     }
 }
 

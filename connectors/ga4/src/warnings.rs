@@ -96,6 +96,27 @@ pub(crate) fn of_blocked_metric(name: &str, reasons: &[String]) -> Option<String
     Some(format!("These credentials may not see {what}: {name} reads 0, which is not its value."))
 }
 
+/// The sentence for a metric that is 0 in all of a report, where Google counts nothing until something is set up.
+pub(crate) fn of_zero_metric(name: &str) -> Option<String> {
+    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| name.starts_with(beginning));
+    let needs = match name {
+        // A key event that did not happen is a figure.
+        name if name.contains(':') => return None,
+        "totalAdRevenue" => "a linked AdMob or Ad Manager account",
+        _ if begins(&["advertiserAd", "returnOnAdSpend"]) => "a linked Google Ads account",
+        _ if begins(&["publisherAd"]) => "a linked AdMob or Ad Manager account",
+        _ if begins(&["organicGoogleSearch"]) => "a linked Search Console property",
+        name if name.contains("Revenue") || name.contains("urchase") => {
+            "events of a shop, such as purchase with its value"
+        }
+        _ if begins(&["item", "transactions", "addToCarts", "checkouts"]) => "events of a shop, such as view_item",
+        _ => return None,
+    };
+    Some(format!(
+        "{name} is 0 in all of the report. It takes {needs}: without that, 0 means not measured rather than none."
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -132,6 +153,20 @@ mod tests {
             let found = warnings(metadata.clone());
             assert_eq!(found.len(), 1, "{metadata}");
             assert!(found[0].contains(needle) && found[0].ends_with('.'), "{}", found[0]);
+        }
+        for (name, words) in [
+            ("publisherAdClicks", "AdMob"),
+            ("advertiserAdCostPerClick", "Google Ads"),
+            ("organicGoogleSearchClicks", "Search Console"),
+            ("totalRevenue", "purchase with its value"),
+            ("totalAdRevenue", "AdMob"),
+            ("ecommercePurchases", "purchase"),
+            ("itemsViewed", "view_item"),
+        ] {
+            assert!(of_zero_metric(name).is_some_and(|sentence| sentence.contains(words)), "{name}");
+        }
+        for name in ["sessions", "eventCount", "keyEvents:purchase", "keyEvents", "bounceRate"] {
+            assert_eq!(of_zero_metric(name), None, "{name}");
         }
         assert!(of_blocked_metric("x", &["NO_COST_METRICS".to_owned()]).unwrap().contains("cost data"));
     }

@@ -200,7 +200,7 @@ impl Session {
         }
     }
 
-    /// The whole body. One that breaks off is asked for again.
+    /// The whole body. One that breaks off is asked for again, and so is one that does not even begin.
     async fn whole(&self, outgoing: &Outgoing) -> Result<Vec<u8>, Failure> {
         self.whole_after(outgoing, Waits::new(&self.google.shared().http.timing)).await
     }
@@ -209,6 +209,9 @@ impl Session {
         loop {
             let body = self.open(outgoing, &mut waits).await?;
             match body.whole().await {
+                Ok(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => {
+                    waits.pause(Failure::broken("it is empty")).await?;
+                }
                 Ok(bytes) => return Ok(bytes),
                 Err(failure) => waits.pause(failure).await?,
             }

@@ -271,6 +271,7 @@ async fn what_passes_by_itself_is_tried_again() {
         || google_error(503, "", "Unavailable"),
         || Answer::Hangup,
         || Answer::Cut { body: b"{\"a\":".to_vec(), missing: 10 },
+        || raw(200, "application/json", " \n"),
     ] {
         let fake = Fake::start(move |number, _| if number == 0 { fault() } else { json(200, json!({"n": 1})) }).await;
         assert_eq!(get(&fake).await.unwrap(), json!({"n": 1}));
@@ -310,9 +311,10 @@ async fn answers_that_are_not_an_apis() {
     let (error, _) = failing(move |_, _| raw(200, "text/html", "<html>Sign in to the hotel's network")).await;
     assert_eq!(error.code(), ErrorCode::UpstreamError);
     assert!(error.message().contains("text/html (200): <html>Sign in"), "{error}");
-    for body in [&b"{\"a\":"[..], b"", b"{\"a\":\"\xff\"}"] {
+    // Nothing at all is an answer that broke off.
+    for (body, most) in [(&b"{\"a\":"[..], 1), (b"", 4), (b"{\"a\":\"\xff\"}", 1)] {
         let (error, calls) = failing(move |_, _| raw(200, "application/json", body)).await;
-        assert_eq!((error.code(), calls), (ErrorCode::UpstreamError, 1));
+        assert_eq!((error.code(), calls), (ErrorCode::UpstreamError, most));
     }
 }
 

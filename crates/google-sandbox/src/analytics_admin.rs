@@ -269,14 +269,21 @@ fn custom_dimensions(property: &str) -> Vec<Value> {
 }
 
 fn custom_metrics(property: &str) -> Vec<Value> {
-    vec![json!({
-        "name": format!("{property}/customMetrics/8100001"),
-        "parameterName": "score",
-        "displayName": "Reading score",
-        "description": "How far an article was read, from 1 to 100",
-        "measurementUnit": "STANDARD",
-        "scope": "EVENT",
-    })]
+    [
+        (8_100_001, "score", "Reading score", "How far an article was read, from 1 to 100", "STANDARD"),
+        (8_100_002, "active_ms", "Active time", "How long a page was looked at", "MILLISECONDS"),
+    ]
+    .map(|(number, parameter, title, description, unit)| {
+        json!({
+            "name": format!("{property}/customMetrics/{number}"),
+            "parameterName": parameter,
+            "displayName": title,
+            "description": description,
+            "measurementUnit": unit,
+            "scope": "EVENT",
+        })
+    })
+    .to_vec()
 }
 
 fn calculated_metrics(property: &str) -> Vec<Value> {

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Slice,
     /// No data at all.
     Empty,
-    /// Revenue is withheld from every identity: zeros, not errors.
+    /// Revenue and costs are withheld from every identity: zeros, not errors.
     RevenueRestricted,
     /// Small rows are withheld.
     Thresholded,

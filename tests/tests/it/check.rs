@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::google::Google;
+use crate::server::binary_of;
 
 /// A connector, a resource that the full account reads, one that it does not, a text that is none, and the requests that
 /// show whether its APIs are enabled.
@@ -41,9 +42,7 @@ impl Bench {
     }
 
     fn check(&self, connector: &str, file: &Path, more: &[&str]) -> Checked {
-        let name = format!("{connector}{}", std::env::consts::EXE_SUFFIX);
-        let program = Path::new(env!("CARGO_BIN_EXE_acp-toy")).with_file_name(name);
-        let mut command = Command::new(program);
+        let mut command = Command::new(binary_of(connector));
         command.arg("check").arg("--credentials").arg(file).args(more).stdin(Stdio::null());
         command.env("ACP_GOOGLE_SANDBOX", &self.address);
         Checked::of(command.output().expect("the connector"))
@@ -123,7 +122,7 @@ fn what_is_no_credential_never_reaches_google() {
         let missing = bench.folder.path().join("missing.json");
         bench.check(name, &missing, &[]).ends(2, &["file"], &["can't be read"]);
         bench.check(name, &bench.full(), &["--resource", no_resource]).ends(2, &["resource"], &[]);
-        let nothing = Command::new(Path::new(env!("CARGO_BIN_EXE_acp-toy")).with_file_name(name)).arg("check").output();
+        let nothing = Command::new(binary_of(name)).arg("check").output();
         assert_eq!(nothing.expect("the connector").status.code(), Some(2), "--credentials is needed");
         for (content, words) in [
             ("", "not a JSON object"),

@@ -583,7 +583,7 @@ impl Server {
     }
 }
 
-/// Writes down over what a test starts a server, for who collects that (see `ACP_VECTOR_RESULTS` in `vectors.rs`).
+/// Writes down over what a test starts a server, for who collects that (see `ACP_SUITE_NOTES` in `vectors.rs`).
 fn note(transport: Transport) {
     let test = std::thread::current().name().map(str::to_owned);
     if let Some(test) = test.filter(|name| name.contains("::")) {
@@ -591,13 +591,13 @@ fn note(transport: Transport) {
     }
 }
 
-/// Adds a line to the file that `ACP_VECTOR_RESULTS` names.
+/// Adds a line to the file that `ACP_SUITE_NOTES` names.
 pub(crate) fn write_down(note: &Value) {
-    let Some(path) = std::env::var_os("ACP_VECTOR_RESULTS") else { return };
+    let Some(path) = std::env::var_os("ACP_SUITE_NOTES") else { return };
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     // One write, so that processes don't mix their lines.
     let line = format!("{note}\n");
-    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of ACP_VECTOR_RESULTS");
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of ACP_SUITE_NOTES");
 }
 
 /// Makes a certificate for this machine; gives it as PEM, and the flags that name its files.

@@ -68,7 +68,7 @@ sections! {
 const THREADS: usize = 4;
 
 /// Runs every vector of a text that is for this transport, or those that `ACP_VECTOR` names, and reports all failures
-/// together. `ACP_VECTOR_RESULTS` names a file that gets a line of JSON for each.
+/// together. `ACP_SUITE_NOTES` names a file that gets a line of JSON for each.
 fn run_all(text: &str, transport: Transport) {
     let wanted = std::env::var("ACP_VECTOR").unwrap_or_default();
     let all = parse(text, transport);

@@ -22,16 +22,16 @@ pub(super) struct Tools {
 
 /// An entry of `versions.json`.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct Pinned {
+pub(crate) struct Pinned {
     /// What this task calls it, and its folder.
     pub(super) id: String,
     /// What people call it.
-    pub(super) name: String,
+    pub(crate) name: String,
     from: Registry,
     /// What its registry calls it.
-    pub(super) package: String,
+    pub(crate) package: String,
     /// The version, exactly.
-    pub(super) version: String,
+    pub(crate) version: String,
     /// The package in whose folder it is installed too, where a program uses both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     beside: Option<String>,
@@ -42,6 +42,21 @@ pub(super) struct Pinned {
 enum Registry {
     Npm,
     Pip,
+}
+
+impl Pinned {
+    /// Where it comes from.
+    pub(crate) fn registry(&self) -> &'static str {
+        match self.from {
+            Registry::Npm => "npm",
+            Registry::Pip => "pip",
+        }
+    }
+}
+
+/// All that is pinned.
+pub(crate) fn pinned() -> Result<Vec<Pinned>> {
+    read_json("versions.json")
 }
 
 impl Tools {
@@ -61,7 +76,7 @@ impl Tools {
     /// What is pinned, without anything to run it.
     pub(super) fn pinned() -> Result<Self> {
         let folder = workspace::metadata()?.target_directory.join("interop");
-        Ok(Self { folder, pinned: read_json("versions.json")?, used: RefCell::default() })
+        Ok(Self { folder, pinned: pinned()?, used: RefCell::default() })
     }
 
     /// Node.js, without arguments yet.

@@ -7,6 +7,9 @@ use acp_protocol::manifest::{PackageManifest, Transport};
 use crate::Result;
 use crate::workspace::{self, about};
 
+/// The licences of what a program is made of.
+pub(super) const LICENCES_OF_OTHERS: &str = "LICENSES-THIRD-PARTY.txt";
+
 /// Starts the program on Unix, whatever became of the mode bits; the same script for every connector.
 const START: &str = include_str!("start.sh");
 const START_NAME: &str = "start.sh";

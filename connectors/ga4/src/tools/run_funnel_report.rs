@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::{FunnelReport, FunnelRequest, FunnelTable, Ga4};
+use crate::api::{ColumnHeader, FunnelReport, FunnelRequest, FunnelTable, Ga4};
 use crate::fields::{Fields, Kind};
 use crate::filters::{DimensionMatch, Filters, group_of, tree_of};
 use crate::question::{self, Findings};
@@ -28,7 +28,7 @@ const RATES: [(&str, ColumnType, &str); 3] = [
     ("funnelStepAbandonmentRate", ColumnType::Number, "Fraction 0-1; null at the last step"),
 ];
 
-/// Users who pass through steps in their order: completion and abandonment of each step, or users by day.
+/// Users who pass through steps in their order: completion and abandonment of each step, or users by day or by what they did next.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunFunnelReport {
@@ -47,6 +47,8 @@ pub(crate) struct RunFunnelReport {
     /// Users of each step by day.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     trended: bool,
+    /// What users of a step did next, instead of rates: eventName, pagePath or pageTitle.
+    next_action: Option<String>,
     /// Dimension that splits each step.
     breakdown: Option<String>,
     /// Values of it. Default 5.
@@ -136,6 +138,7 @@ impl Tool for RunFunnelReport {
                 .breakdown
                 .as_ref()
                 .map(|name| json!({"breakdownDimension": {"name": name}, "limit": self.breakdown_limit.unwrap_or(5)})),
+            funnel_next_action: self.next_action.as_ref().map(|name| json!({"nextActionDimension": {"name": name}})),
             funnel_visualization_type: if self.trended { "TRENDED_FUNNEL" } else { "STANDARD_FUNNEL" },
             segments: self.segments.iter().map(Segment::request).collect::<Result<_>>()?,
             limit: PAGE_ROWS,
@@ -144,7 +147,7 @@ impl Tool for RunFunnelReport {
         let report: Result<FunnelReport, _> = property.ask("v1alpha", "runFunnelReport", &request).await;
         let report = report.map_err(|failure| failure.into_acp(&property.context))?;
         check_kind(&report.kind, "analyticsData#runFunnelReport")?;
-        let answer = if self.trended { &report.funnel_visualization } else { &report.funnel_table };
+        let answer = if self.is_drawn() { &report.funnel_visualization } else { &report.funnel_table };
 
         let columns = self.columns(answer, &fields)?;
         let mut table = call.table(columns.iter().map(|column| column.header.clone()).collect())?;
@@ -159,6 +162,7 @@ impl Tool for RunFunnelReport {
         let parts = [
             ("Funnel", format!("{}, {}", if self.open { "open" } else { "closed" }, names.join(", "))),
             ("Trended", if self.trended { "users by day".to_owned() } else { String::new() }),
+            ("Next action", self.next_action.clone().unwrap_or_default()),
             ("Breakdown", self.breakdown.clone().unwrap_or_default()),
             ("Segments", self.segments.iter().map(|segment| segment.name.as_str()).collect::<Vec<_>>().join(", ")),
             ("Users", "Google's estimates, each counted once in a step".to_owned()),
@@ -220,8 +224,11 @@ impl RunFunnelReport {
         if let Some(twice) = (1..names.len()).find(|place| names[..*place].contains(&names[*place])) {
             return refuse(format!("Two segments are called {:?}. Give each a name of its own.", names[twice]));
         }
-        if self.breakdown.is_some() && self.trended {
-            return refuse("A trended funnel has no breakdown. Use segments, or leave trended out.".to_owned());
+        let ways = [self.breakdown.is_some(), self.trended, self.next_action.is_some()];
+        if ways.into_iter().filter(|asked| *asked).count() > 1 {
+            return refuse(
+                "A funnel has a breakdown, is trended or tells the next action: ask for one of these at a time, or use segments.".to_owned(),
+            );
         }
         if self.breakdown.is_none() && self.breakdown_limit.is_some() {
             return refuse("breakdown_limit goes with breakdown: name the dimension.".to_owned());
@@ -239,6 +246,14 @@ impl RunFunnelReport {
         if let Some(name) = &mut self.breakdown {
             question::resolve(fields, Kind::Dimension, name, findings);
         }
+        if let Some(name) = &mut self.next_action {
+            question::resolve(fields, Kind::Dimension, name, findings);
+        }
+    }
+
+    /// Whether the answer is the funnel as it is drawn, which has users alone.
+    fn is_drawn(&self) -> bool {
+        self.trended || self.next_action.is_some()
     }
 
     /// The columns, found by name: Google announces the metrics of the table twice, and has them once in each row.
@@ -266,15 +281,16 @@ impl RunFunnelReport {
         ];
         if !self.segments.is_empty() {
             // Its name is not documented: it is what is neither step, breakdown nor day.
-            let others = [Some(STEP), self.breakdown.as_deref(), Some("date")];
-            let unknown = || table.dimension_headers.iter().position(|header| !others.contains(&Some(&header.name)));
+            let others = [Some(STEP), self.breakdown.as_deref(), self.next_action.as_deref(), Some("date")];
+            let is_other = |name: &str| others.contains(&Some(name)) || name.ends_with("NextAction");
+            let unknown = || table.dimension_headers.iter().position(|header| !is_other(&header.name));
             let place = dimension("segment").or_else(unknown).ok_or_else(|| missing("segment"))?;
             columns.push(Column {
                 header: Header::dimension("segment", ColumnType::String),
                 place: Place::Dimension(place),
             });
         }
-        if let Some(name) = self.breakdown.as_ref().filter(|_| !self.trended) {
+        if let Some(name) = &self.breakdown {
             let place = dimension(name).ok_or_else(|| missing(name))?;
             let header = described(fields.header(Kind::Dimension, name), "Null: all values together");
             columns.push(Column { header, place: Place::Dimension(place) });
@@ -284,9 +300,18 @@ impl RunFunnelReport {
             let header = described(Header::dimension("date", ColumnType::Date), "Day of the first event of the step");
             columns.push(Column { header, place: Place::Dimension(place) });
         }
+        if let Some(name) = &self.next_action {
+            let is_it = |header: &ColumnHeader| header.name == *name || header.name.ends_with("NextAction");
+            let place = table.dimension_headers.iter().position(is_it).ok_or_else(|| missing("of the next action"))?;
+            let text = format!(
+                "{name} of the event that came next, unless it took the user to the next step; the five most frequent. Null: all users of the step"
+            );
+            let header = described(Header::dimension("next_action", ColumnType::String), &text);
+            columns.push(Column { header, place: Place::Dimension(place) });
+        }
         let users = described(Header::metric(USERS, ColumnType::Integer), "Users at the step; not additive");
         columns.push(Column { header: users, place: Place::Metric(metric(USERS)?) });
-        if !self.trended {
+        if !self.is_drawn() {
             for (name, column_type, text) in RATES {
                 let header = described(Header::metric(name, column_type), text);
                 columns.push(Column { header, place: Place::Rate(metric(name)?) });

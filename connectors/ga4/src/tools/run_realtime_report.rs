@@ -100,6 +100,7 @@ impl Tool for RunRealtimeReport {
         check_kind(&end.kind, "analyticsData#runRealtimeReport")?;
         check_columns(&request, &end)?;
         self.check_whole(&rows, &end, call)?;
+        question::warn_nothing_left(end.row_count, &self.dimension_filters, call);
 
         let dimensions = self.dimensions.iter().map(|name| fields.header(Kind::Dimension, name));
         let metrics = self.metrics.iter().map(|name| fields.header(Kind::Metric, name));

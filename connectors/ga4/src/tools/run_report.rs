@@ -25,6 +25,8 @@ const CURRENT: &str = "current";
 const RANGE_COLUMN: &str = "dateRange";
 /// The column that marks days which were filled in.
 const FILLED_COLUMN: &str = "filled";
+/// Days in which something that is measured happens at least once.
+const TELLING_DAYS: i32 = 7;
 /// Characters of the name of a range.
 const NAME_MAX: usize = 40;
 
@@ -155,10 +157,12 @@ impl Tool for RunReport {
             return wide.run(Some(end)).await;
         }
         self.set_totals(&mut table, &end, call)?;
+        self.warn_zeros(&fields, &self.metrics, range.window, &end, call);
         if self.limit.is_none_or(|limit| limit >= end.row_count) && self.metric_filters.is_empty() {
             question::warn_gap(&control, &end, None, call);
         }
         question::warn(&end.metadata, range.window, call);
+        question::warn_nothing_left(end.row_count, &self.dimension_filters, call);
         question::warn_cut(self.limit, end.row_count, call);
         Ok(self.answer(table, &property, &end, &ranges, Map::new(), call))
     }
@@ -211,8 +215,8 @@ impl RunReport {
         }
         let mut names = vec![CURRENT];
         for name in self.compare_ranges.iter().filter_map(|range| range.name.as_deref()) {
-            let plain = |mark: char| mark.is_ascii_alphanumeric() || matches!(mark, '_' | '-' | ' ');
-            if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
+            let plain = |mark: char| mark.is_alphanumeric() || matches!(mark, '_' | '-' | ' ');
+            if name.is_empty() || name.chars().count() > NAME_MAX || !name.chars().all(plain) {
                 refuse("The name of a range has 1 to 40 letters, digits, spaces, _ or -.");
             } else if names.contains(&name) {
                 refuse(&format!(
@@ -319,6 +323,16 @@ impl RunReport {
         table.set_totals(self.metrics.iter().zip(&totals).map(|(name, total)| (name.as_str(), Cell::Text(total))))?;
         self.warn_filtered_totals(call);
         Ok(())
+    }
+
+    /// A filter or a few days may leave nothing over, and a report without rows says so itself.
+    fn warn_zeros(&self, fields: &Fields, metrics: &[String], window: DateWindow, end: &ReportEnd, call: &Call) {
+        let whole =
+            self.dimension_filters.is_empty() && self.metric_filters.is_empty() && window.days() >= TELLING_DAYS;
+        if whole && end.row_count > 0 && end.metadata.schema_restriction_response.is_none() {
+            let totals = end.totals.first().into_iter().flat_map(|totals| &totals.metric_values);
+            question::warn_zeros(fields, metrics.iter().zip(totals.map(|total| &total.value)), call);
+        }
     }
 
     fn warn_filtered_totals(&self, call: &Call) {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::Ga4;
 use crate::fields::is_additive;
-use crate::question::Findings;
+use crate::question::{self, Findings};
 use crate::tools::run_report::RunReport;
 
 /// Checks the arguments of run_report without running it, and whether the fields go together: all problems, what would be corrected, which
@@ -61,6 +61,13 @@ impl Tool for ValidateReport {
                 findings.keep(only_arguments(answer.map_err(|failure| failure.into_acp(&property.context)))?);
                 asked += 1;
             }
+        }
+        if let (Some(ranges), Ok(zone)) = (&ranges, ga4.time_zone(&property).await) {
+            let today = call.clock().today(&zone);
+            let mut notes: Vec<String> =
+                ranges.iter().filter_map(|range| question::of_today(today, range.window)).collect();
+            notes.dedup();
+            findings.notes.extend(notes);
         }
         let problems: Vec<&str> = findings.problems.iter().map(|problem| problem.message()).collect();
         let mut answer = json!({"valid": problems.is_empty()});

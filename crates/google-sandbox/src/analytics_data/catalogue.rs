@@ -123,6 +123,7 @@ pub(crate) enum Ingredient {
     ItemsViewed,
     ItemsPurchased,
     EngagementSeconds,
+    EngagementMillis,
     Score,
     Scored,
     Users,
@@ -133,6 +134,10 @@ pub(crate) enum Ingredient {
     KeyEventSessions(Option<u8>),
     KeyEventUsers,
     SessionSeconds,
+    AdClicks,
+    AdCostCents,
+    /// What no account is linked for: always 0, as Google has it.
+    Nothing,
 }
 
 /// How a metric follows from its ingredients. Totals apply the same formula to the ingredients of all rows: users stay
@@ -160,11 +165,40 @@ pub(crate) struct Metric {
     pub(crate) custom: bool,
 }
 
+/// Data that some may not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sensitive {
+    Revenue,
+    Cost,
+}
+
+impl Sensitive {
+    /// Its name in a report.
+    pub(crate) fn data(self) -> &'static str {
+        match self {
+            Self::Revenue => "REVENUE_DATA",
+            Self::Cost => "COST_DATA",
+        }
+    }
+
+    /// Why metadata call a metric blocked.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Revenue => "NO_REVENUE_METRICS",
+            Self::Cost => "NO_COST_METRICS",
+        }
+    }
+}
+
 impl Metric {
-    /// Whether its value is money (or derives from money): withheld where revenue is restricted.
-    pub(crate) fn is_revenue(&self) -> bool {
-        use Ingredient::{ItemRevenueCents, RevenueCents};
-        matches!(self.formula, Formula::One(RevenueCents | ItemRevenueCents) | Formula::Ratio(RevenueCents, _))
+    /// Whether its value is money, or derives from money: withheld where that is restricted.
+    pub(crate) fn sensitive(&self) -> Option<Sensitive> {
+        use Ingredient::{AdCostCents, ItemRevenueCents, RevenueCents};
+        match self.formula {
+            Formula::One(RevenueCents | ItemRevenueCents) | Formula::Ratio(RevenueCents, _) => Some(Sensitive::Revenue),
+            Formula::One(AdCostCents) | Formula::Ratio(AdCostCents, _) => Some(Sensitive::Cost),
+            _ => None,
+        }
     }
 }
 
@@ -174,6 +208,7 @@ const INTEGER: &str = "TYPE_INTEGER";
 const FLOAT: &str = "TYPE_FLOAT";
 const SECONDS: &str = "TYPE_SECONDS";
 const CURRENCY: &str = "TYPE_CURRENCY";
+const MILLISECONDS: &str = "TYPE_MILLISECONDS";
 
 #[rustfmt::skip]
 fn metric_rows() -> Vec<MetricRow> {
@@ -211,6 +246,11 @@ fn metric_rows() -> Vec<MetricRow> {
         ("itemsViewed", "Items viewed", "Ecommerce", INTEGER, Item, One(I::ItemsViewed)),
         ("itemsPurchased", "Items purchased", "Ecommerce", INTEGER, Item, One(I::ItemsPurchased)),
         ("itemRevenue", "Item revenue", "Ecommerce", CURRENCY, Item, One(I::ItemRevenueCents)),
+        ("advertiserAdClicks", "Ads clicks", "Advertising", INTEGER, Session, One(I::AdClicks)),
+        ("advertiserAdCost", "Ads cost", "Advertising", CURRENCY, Session, One(I::AdCostCents)),
+        ("advertiserAdCostPerClick", "Ads cost per click", "Advertising", CURRENCY, Session, Ratio(I::AdCostCents, I::AdClicks)),
+        ("publisherAdClicks", "Publisher ad clicks", "Publisher", INTEGER, Event, One(I::Nothing)),
+        ("publisherAdImpressions", "Publisher ad impressions", "Publisher", INTEGER, Event, One(I::Nothing)),
     ]
 }
 
@@ -333,7 +373,7 @@ fn old_names(api_name: &str) -> Vec<String> {
     vec![old.to_owned()]
 }
 
-fn custom_metrics() -> [Metric; 3] {
+fn custom_metrics() -> [Metric; 4] {
     let metric = |api_name: &str, ui_name: &str, kind, formula, expression| Metric {
         api_name: api_name.to_owned(),
         ui_name: ui_name.to_owned(),
@@ -347,6 +387,7 @@ fn custom_metrics() -> [Metric; 3] {
     };
     [
         metric("customEvent:score", "Reading score", INTEGER, Formula::One(Ingredient::Score), None),
+        metric("customEvent:active_ms", "Active time", MILLISECONDS, Formula::One(Ingredient::EngagementMillis), None),
         metric(
             "averageCustomEvent:score",
             "Average reading score",
@@ -367,7 +408,7 @@ fn custom_metrics() -> [Metric; 3] {
 /// Why two fields can't be in one report: the name to remove.
 ///
 /// Item-scoped dimensions go with item-scoped metrics and with nothing of the session or the user; `eventName` doesn't go
-/// with the share of sessions that had a key event. Google has more such rules; these are the ones people meet.
+/// with the share of sessions that had a key event, nor with what clicks on ads cost. Google has more such rules; these are the ones people meet.
 pub(crate) fn conflict<'a>(dimensions: &[&'a Dimension], metrics: &[&'a Metric]) -> Option<&'a str> {
     let has_item = dimensions.iter().any(|d| d.scope == Item);
     if has_item {
@@ -376,9 +417,10 @@ pub(crate) fn conflict<'a>(dimensions: &[&'a Dimension], metrics: &[&'a Metric])
         return metric.or(dimension);
     }
     let per_event = dimensions.iter().any(|d| matches!(d.api_name, "eventName" | "isKeyEvent"));
-    let session_rate = |m: &&&Metric| m.api_name.starts_with("sessionKeyEventRate");
+    let of_a_session =
+        |m: &&&Metric| m.api_name.starts_with("sessionKeyEventRate") || m.api_name.starts_with("advertiserAd");
     if per_event {
-        return metrics.iter().find(session_rate).map(|m| m.api_name.as_str());
+        return metrics.iter().find(of_a_session).map(|m| m.api_name.as_str());
     }
     None
 }

@@ -16,6 +16,8 @@ use crate::events::{Event, KEY_EVENTS, Session, TRAFFIC, name};
 /// whole numbers, so sums of them are exact.
 const SESSION_TENTHS: u32 = 6;
 const FIRST_TOUCH_TENTHS: u32 = 4;
+/// What a click on an ad costs.
+const CENTS_PER_CLICK: u32 = 37;
 
 /// The events of one date range (or minute range).
 #[derive(Clone, Debug)]
@@ -239,7 +241,7 @@ impl Collector {
     fn add(&self, cells: &mut [Cell], event: &Event, session: &Session, share: &Share) {
         for (ingredient, cell) in self.ingredients.iter().zip(cells) {
             match cell {
-                Cell::Sum(sum) => *sum += amount(*ingredient, event, share),
+                Cell::Sum(sum) => *sum += amount(*ingredient, event, session, share),
                 Cell::Set(set) if share.whole => {
                     if let Some(id) = member(*ingredient, event, session)
                         && set.last() != Some(&id)
@@ -281,6 +283,7 @@ impl Collector {
                     // Tenths of cents.
                     amount / 1_000.0 * per_euro
                 }
+                Ingredient::AdCostCents => amount / 100.0 * per_euro,
                 Ingredient::KeyEvents(_) | Ingredient::Purchases => amount / 10.0,
                 _ => amount,
             }
@@ -321,7 +324,7 @@ fn is_key_event(event: &Event, wanted: Option<u8>) -> bool {
 }
 
 /// What an event adds to a sum. Attributed amounts are in tenths.
-fn amount(ingredient: Ingredient, event: &Event, share: &Share) -> f64 {
+fn amount(ingredient: Ingredient, event: &Event, session: &Session, share: &Share) -> f64 {
     use Ingredient as I;
     let tenths = f64::from(share.tenths);
     let attributed = |applies: bool, amount: u32| if applies { tenths * f64::from(amount) } else { 0.0 };
@@ -329,6 +332,7 @@ fn amount(ingredient: Ingredient, event: &Event, share: &Share) -> f64 {
         if applies && share.whole { f64::from(amount) } else { 0.0 }
     };
     let purchase = event.name == name::PURCHASE;
+    let click = event.name == name::SESSION_START && TRAFFIC[usize::from(session.traffic)].medium == "cpc";
     match ingredient {
         I::Events => whole(true, 1),
         I::Named(wanted) => whole(event.name == wanted, 1),
@@ -338,6 +342,9 @@ fn amount(ingredient: Ingredient, event: &Event, share: &Share) -> f64 {
         I::ItemsViewed => whole(event.name == name::VIEW_ITEM, u32::from(event.quantity)),
         I::ItemsPurchased => whole(purchase, u32::from(event.quantity)),
         I::EngagementSeconds => whole(true, u32::from(event.engagement_seconds)),
+        I::EngagementMillis => whole(true, u32::from(event.engagement_seconds) * 1_000),
+        I::AdClicks => whole(click, 1),
+        I::AdCostCents => whole(click, CENTS_PER_CLICK),
         I::Score => whole(true, u32::from(event.score)),
         I::Scored => whole(event.score > 0, 1),
         _ => 0.0,

@@ -15,7 +15,8 @@ use super::engine::Matcher;
 use super::number;
 use super::report::cell;
 use super::request::{
-    DateRange, Filter, TESTS, Test, expression, filter_at, leaf, missing_filter, ranges, test, unknown_field,
+    DateRange, Filter, TESTS, Test, enum_value, expression, filter_at, leaf, missing_filter, ranges, test,
+    unknown_field,
 };
 use crate::clock::{self, MICROS};
 use crate::google_error::GoogleError;
@@ -27,6 +28,9 @@ type Result<T> = std::result::Result<T, GoogleError>;
 const MAX_STEPS: usize = 10;
 const MAX_SEGMENTS: usize = 4;
 const MAX_BREAKDOWN: i64 = 15;
+const MAX_NEXT_ACTIONS: i64 = 5;
+/// What can be a next action: the event and where it happened.
+const NEXT_ACTIONS: [&str; 5] = ["eventName", "pagePath", "pagePathPlusQueryString", "pageTitle", "unifiedScreenName"];
 
 /// A funnel request, checked for form.
 pub(crate) struct Request {
@@ -34,6 +38,7 @@ pub(crate) struct Request {
     open: bool,
     steps: Vec<Step>,
     breakdown: Option<(String, usize)>,
+    next_action: Option<(String, usize)>,
     trended: bool,
     segments: Vec<Segment>,
     filter: Option<Filter>,
@@ -78,7 +83,6 @@ impl Request {
             "returnPropertyQuota",
         ];
         let fields = Fields::new(value, "", &KEYS)?;
-        fields.leaves_out(&["funnelNextAction"])?;
         let funnel = fields.get("funnel").ok_or_else(|| GoogleError::invalid("A funnel is required."))?;
         let funnel = Fields::new(funnel, "funnel", &["isOpenFunnel", "steps"])?;
         let steps =
@@ -97,18 +101,28 @@ impl Request {
         if segments.len() > MAX_SEGMENTS {
             return Err(GoogleError::invalid(format!("Requests are limited to {MAX_SEGMENTS} segments.")));
         }
-        let breakdown = fields.get("funnelBreakdown").map(breakdown).transpose()?;
-        let kind = fields.text("funnelVisualizationType")?;
-        let trended = match kind.as_deref() {
-            None | Some("FUNNEL_VISUALIZATION_TYPE_UNSPECIFIED" | "STANDARD_FUNNEL") => false,
-            Some("TRENDED_FUNNEL") => true,
-            Some(other) => return Err(fields.bad("funnelVisualizationType", "TYPE_ENUM", &json!(other))),
-        };
+        let breakdown = fields
+            .get("funnelBreakdown")
+            .map(|value| split(value, "funnelBreakdown", "breakdownDimension", MAX_BREAKDOWN))
+            .transpose()?;
+        let next_action = fields
+            .get("funnelNextAction")
+            .map(|value| split(value, "funnelNextAction", "nextActionDimension", MAX_NEXT_ACTIONS))
+            .transpose()?;
+        if let Some((name, _)) = next_action.as_ref().filter(|(name, _)| !NEXT_ACTIONS.contains(&name.as_str())) {
+            return Err(GoogleError::invalid(format!("{name} is not a valid next action dimension.")));
+        }
+        let kinds = [("STANDARD_FUNNEL", false), ("TRENDED_FUNNEL", true)];
+        let trended = enum_value(&fields, "funnelVisualizationType", &kinds, false)?;
+        if trended && next_action.is_some() {
+            return Err(GoogleError::unsupported("a trended funnel with the next action"));
+        }
         Ok(Self {
             ranges: ranges(&fields)?,
             open: funnel.flag("isOpenFunnel")?,
             steps,
             breakdown,
+            next_action,
             trended,
             segments,
             filter: filter_at(&fields, "dimensionFilter")?,
@@ -170,14 +184,14 @@ fn event_filter(value: &Value, path: &str, parameters: &str) -> Result<Filter> {
     Ok(Filter::And(vec![named, inner]))
 }
 
-fn breakdown(value: &Value) -> Result<(String, usize)> {
-    let fields = Fields::new(value, "funnelBreakdown", &["breakdownDimension", "limit"])?;
-    let dimension =
-        fields.get("breakdownDimension").ok_or_else(|| GoogleError::invalid("A breakdown dimension is required."))?;
-    let dimension = Fields::new(dimension, &fields.at("breakdownDimension"), &["name"])?;
+/// A dimension by whose values a step is told apart, and how many of them.
+fn split(value: &Value, path: &str, key: &'static str, most: i64) -> Result<(String, usize)> {
+    let fields = Fields::new(value, path, &[key, "limit"])?;
+    let dimension = fields.get(key).ok_or_else(|| GoogleError::invalid(format!("{path} requires a dimension.")))?;
+    let dimension = Fields::new(dimension, &fields.at(key), &["name"])?;
     let limit = fields.integer("limit")?.unwrap_or(5);
-    if !(1..=MAX_BREAKDOWN).contains(&limit) {
-        return Err(GoogleError::invalid(format!("The breakdown limit must be from 1 to {MAX_BREAKDOWN}.")));
+    if !(1..=most).contains(&limit) {
+        return Err(GoogleError::invalid(format!("The limit of {path} must be from 1 to {most}.")));
     }
     Ok((dimension.text("name")?.unwrap_or_default(), usize::try_from(limit).unwrap_or(5)))
 }
@@ -204,7 +218,8 @@ fn segment(value: &Value, path: &str) -> Result<Segment> {
         return Err(GoogleError::unsupported("a segment without exactly one condition group"));
     };
     let group = Fields::new(group, at, &["conditionScoping", "segmentFilterExpression"])?;
-    if group.text("conditionScoping")?.as_deref() != Some(wanted) {
+    // The narrowest scoping is the first of each enum.
+    if !enum_value(&group, "conditionScoping", &[(wanted, true)], false).unwrap_or_default() {
         return Err(GoogleError::unsupported(&group.at("conditionScoping")));
     }
     let filter = group.get("segmentFilterExpression").ok_or_else(missing_filter)?;
@@ -231,6 +246,7 @@ struct StepCounts {
     all: Count,
     by_value: BTreeMap<u32, Count>,
     by_day: BTreeMap<u32, u64>,
+    by_next_action: BTreeMap<u32, u64>,
 }
 
 /// The answer without its quota, and the tokens it costs.
@@ -254,6 +270,7 @@ pub(crate) fn run(property: &Property, request: &Request) -> Result<(Value, u64)
         (from..until).filter(|index| filter.as_ref().is_none_or(|filter| filter.holds(data, *index))).collect();
     let steps: Vec<Matcher> = request.steps.iter().map(|step| matcher(&step.filter)).collect();
     let values = request.breakdown.as_ref().map(|(dimension, _)| data.column(&canonical(dimension)));
+    let actions = request.next_action.as_ref().map(|(dimension, _)| data.column(&canonical(dimension)));
     let dates = data.column("date");
 
     let everything = [None];
@@ -270,7 +287,7 @@ pub(crate) fn run(property: &Property, request: &Request) -> Result<(Value, u64)
         for events in users.values() {
             let path = Path::of(property, request, &steps, events);
             for (counts, at) in counts.iter_mut().zip(&path.0) {
-                let Some((first, passed)) = at else { continue };
+                let Some(At { first, passed, next }) = at else { continue };
                 let count = |count: &mut Count| {
                     count.users += 1;
                     count.passed += u64::from(*passed);
@@ -280,19 +297,22 @@ pub(crate) fn run(property: &Property, request: &Request) -> Result<(Value, u64)
                     count(counts.by_value.entry(column.codes[*first]).or_default());
                 }
                 *counts.by_day.entry(dates.codes[*first]).or_default() += 1;
+                if let (Some(column), Some(next)) = (&actions, next) {
+                    *counts.by_next_action.entry(column.codes[*next]).or_default() += 1;
+                }
             }
         }
         counted.push((segment, counts));
     }
     let tokens = 1 + request.steps.len() as u64 + u64::try_from(range.end - range.start).unwrap_or(0) / 60;
-    Ok((answer(request, &counted, values.as_ref(), &dates), tokens))
+    Ok((answer(request, &counted, values.as_ref(), actions.as_ref(), &dates), tokens))
 }
 
 fn check_fields(request: &Request, catalogue: &Catalogue) -> Result<()> {
     let filters = request.steps.iter().map(|step| &step.filter);
     let filters = filters.chain(request.segments.iter().map(|segment| &segment.filter)).chain(&request.filter);
     let mut fields: Vec<&str> = filters.flat_map(Filter::fields).collect();
-    fields.extend(request.breakdown.iter().map(|(dimension, _)| dimension.as_str()));
+    fields.extend(request.breakdown.iter().chain(&request.next_action).map(|(dimension, _)| dimension.as_str()));
     match fields.into_iter().find(|field| catalogue.dimension(field).is_none()) {
         Some(field) => Err(unknown_field("dimension", field, catalogue)),
         None => Ok(()),
@@ -316,8 +336,18 @@ fn included(property: &Property, segment: &Segment, matcher: &Matcher, events: &
     events.iter().copied().filter(|index| matching.contains(&key(*index))).collect()
 }
 
-/// For each step: the first event that takes a user there, and whether the user goes on to the next one.
-struct Path(Vec<Option<(usize, bool)>>);
+/// A user at a step.
+struct At {
+    /// The first event that takes the user there.
+    first: usize,
+    /// Whether the user goes on to the next one.
+    passed: bool,
+    /// The event after the first, unless it takes the user to the next step.
+    next: Option<usize>,
+}
+
+/// The steps that a user reaches.
+struct Path(Vec<Option<At>>);
 
 impl Path {
     fn of(property: &Property, request: &Request, steps: &[Matcher], events: &[usize]) -> Self {
@@ -328,7 +358,7 @@ impl Path {
         let mut at = matching[0].clone();
         let mut path = Vec::new();
         for number in 0..steps.len() {
-            let first = at.iter().position(|here| *here).map(|place| events[place]);
+            let first = at.iter().position(|here| *here);
             let next: Vec<bool> = match request.steps.get(number + 1) {
                 None => Vec::new(),
                 Some(step) => (0..events.len())
@@ -343,7 +373,14 @@ impl Path {
                     })
                     .collect(),
             };
-            path.push(first.map(|first| (first, next.contains(&true))));
+            path.push(first.map(|place| {
+                let goes_on = next.get(place + 1).copied().unwrap_or_default();
+                At {
+                    first: events[place],
+                    passed: next.contains(&true),
+                    next: events.get(place + 1).copied().filter(|_| !goes_on),
+                }
+            }));
             at = match matching.get(number + 1) {
                 Some(matching) if request.open => matching.clone(),
                 _ => next,
@@ -360,6 +397,7 @@ fn answer(
     request: &Request,
     counted: &[(Option<&Segment>, Vec<StepCounts>)],
     values: Option<&Arc<Column>>,
+    actions: Option<&Arc<Column>>,
     dates: &Column,
 ) -> Value {
     let segmented = !request.segments.is_empty();
@@ -378,6 +416,9 @@ fn answer(
     table_headers.extend(request.breakdown.iter().map(|(name, _)| dimension(name)));
     if request.trended {
         visual_headers.push(dimension("date"));
+    }
+    if actions.is_some() {
+        visual_headers.push(dimension("funnelStepNextAction"));
     }
     let (mut table, mut visual) = (Vec::new(), Vec::new());
     for (segment, counts) in counted {
@@ -403,15 +444,26 @@ fn answer(
                     }
                 }
             }
-            let mut push = |day: Option<&str>, users: u64| {
+            let mut push = |value: Option<&str>, users: u64| {
                 let mut row = start(number);
-                row.extend(day.map(cell));
+                row.extend(value.map(cell));
                 visual.push(json!({"dimensionValues": row, "metricValues": [cell(&users.to_string())]}));
             };
-            if request.trended {
-                count.by_day.iter().for_each(|(day, users)| push(Some(&dates.values[*day as usize]), *users));
-            } else {
-                push(None, count.all.users);
+            match actions {
+                Some(column) => {
+                    push(Some("RESERVED_TOTAL"), count.all.users);
+                    let limit = request.next_action.as_ref().map_or(0, |(_, limit)| *limit);
+                    let mut found: Vec<(u64, u32)> =
+                        count.by_next_action.iter().map(|(code, users)| (*users, *code)).collect();
+                    found.sort_unstable_by(|a, b| b.cmp(a));
+                    for (users, code) in found.into_iter().take(limit) {
+                        push(Some(&column.values[code as usize]), users);
+                    }
+                }
+                None if request.trended => {
+                    count.by_day.iter().for_each(|(day, users)| push(Some(&dates.values[*day as usize]), *users));
+                }
+                None => push(None, count.all.users),
             }
         }
     }

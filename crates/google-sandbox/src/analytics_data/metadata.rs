@@ -84,8 +84,8 @@ pub(crate) fn metric(metric: &Metric, restricted: bool) -> Value {
     if metric.custom {
         fields.insert("customDefinition".into(), json!(true));
     }
-    if restricted && metric.is_revenue() {
-        fields.insert("blockedReasons".into(), json!(["NO_REVENUE_METRICS"]));
+    if let Some(sensitive) = metric.sensitive().filter(|_| restricted) {
+        fields.insert("blockedReasons".into(), json!([sensitive.reason()]));
     }
     fields.insert("category".into(), json!(metric.category));
     Value::Object(fields)

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::catalogue::{Catalogue, Dimension, Metric, conflict};
+use super::catalogue::{Catalogue, Dimension, Metric, Sensitive, conflict};
 use super::engine::{Grouped, Query, Row, Window, group};
 use super::request::{Aggregation, Conversion, Filter, OrderBy, OrderKey, ReportRequest, unknown_field};
 use super::{dates, metadata, number};
@@ -229,7 +229,7 @@ pub(crate) fn run_over(
     };
     let mut grouped = group(&query, &canonical);
     if property.kind == Kind::RevenueRestricted {
-        withhold_revenue(&mut grouped, &metrics);
+        withhold_money(&mut grouped, &metrics);
     }
     let thresholded = is_thresholded(property, request, &canonical);
     let columns = selected.metrics.len();
@@ -317,19 +317,20 @@ fn add_notices(
         metadata["samplingMetadatas"] = sampling(windows);
     }
     let restrictions: Vec<Value> = restricted_metrics(property, selected)
-        .iter()
-        .map(|name| json!({"metricName": name, "restrictedMetricTypes": ["REVENUE_DATA"]}))
+        .map(|(name, sensitive)| json!({"metricName": name, "restrictedMetricTypes": [sensitive.data()]}))
         .collect();
     if !restrictions.is_empty() {
         metadata["schemaRestrictionResponse"] = json!({"activeMetricRestrictions": restrictions});
     }
 }
 
-fn restricted_metrics(property: &Property, selected: &Selected<'_>) -> Vec<String> {
-    if property.kind != Kind::RevenueRestricted {
-        return Vec::new();
-    }
-    selected.metrics.iter().filter(|m| m.is_revenue()).map(|m| m.api_name.clone()).collect()
+fn restricted_metrics<'a>(
+    property: &Property,
+    selected: &'a Selected<'_>,
+) -> impl Iterator<Item = (&'a str, Sensitive)> {
+    let restricted = property.kind == Kind::RevenueRestricted;
+    let metrics = selected.metrics.iter().filter(move |_| restricted);
+    metrics.filter_map(|metric| Some((metric.api_name.as_str(), metric.sensitive()?)))
 }
 
 /// Restricted metrics report zeros, but a metric filter on one fails.
@@ -338,7 +339,7 @@ fn check_restriction(property: &Property, request: &ReportRequest, catalogue: &C
         return Ok(());
     }
     for field in request.metric_filter.iter().flat_map(Filter::fields) {
-        if metric(field, catalogue)?.is_revenue() {
+        if metric(field, catalogue)?.sensitive().is_some() {
             return Err(GoogleError::invalid(format!(
                 "The metric {field} is restricted for this user and can't be used in a metric filter."
             )));
@@ -347,9 +348,9 @@ fn check_restriction(property: &Property, request: &ReportRequest, catalogue: &C
     Ok(())
 }
 
-fn withhold_revenue(grouped: &mut Grouped, metrics: &[&Metric]) {
+fn withhold_money(grouped: &mut Grouped, metrics: &[&Metric]) {
     for (index, metric) in metrics.iter().enumerate() {
-        if metric.is_revenue() {
+        if metric.sensitive().is_some() {
             for row in &mut grouped.rows {
                 row.values[index] = 0.0;
             }

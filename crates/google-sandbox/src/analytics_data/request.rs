@@ -128,7 +128,7 @@ impl<'a> Fields<'a> {
 }
 
 /// An enum by name or by number: Google's Python clients send numbers.
-fn enum_value<T: Copy>(fields: &Fields<'_>, key: &str, names: &[(&str, T)], default: T) -> Result<T> {
+pub(crate) fn enum_value<T: Copy>(fields: &Fields<'_>, key: &str, names: &[(&str, T)], default: T) -> Result<T> {
     let Some(value) = fields.get(key) else {
         return Ok(default);
     };

@@ -4,11 +4,12 @@
 //! sandbox is the judge of that.
 
 use std::ops::RangeInclusive;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::bench::{Answer, BigQuery, Bq, Google, PLENTY};
-use crate::google::faults::{Outcome, case, error, run};
+use crate::google::faults::{Outcome, case, error, run, write_down};
 use crate::google::source::{BIGQUERY, listed_error, status};
 use crate::server::clip;
 
@@ -140,7 +141,9 @@ fn what_bigquery_refuses_comes_with_its_reason_and_advice() {
         google.sandbox().bigquery().clear_jobs();
         google.switch(&switches);
         let meta = json!({"cost_limit_usd": PLENTY, "config": config, "inline_max_bytes": 0});
+        let started = Instant::now();
         let answer = bq.query_with(sql, &meta);
+        write_down("bigquery", &format!("job: {name}"), &answer, insertions(&google), started.elapsed());
         match answer.error() {
             Some((found, message)) if found == code && words.iter().all(|word| message.contains(word)) => {
                 if !message.ends_with('.') {

@@ -145,6 +145,45 @@ fn a_trended_funnel_has_days() {
     ga4.end_well();
 }
 
+/// What follows a step is counted once for each of its users, and the event that takes them to the next step is none of it.
+#[test]
+fn the_next_action_is_what_users_did_instead() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let plain = users(&funnel(&mut ga4, &with(json!({}))).ok());
+    let answer = funnel(&mut ga4, &with(json!({"next_action": "event_name"}))).ok();
+    assert_eq!(answer.info()["arguments"]["next_action"], "eventName");
+    assert!(answer.header("funnelStepCompletionRate").is_null());
+    let rows = answer.rows();
+    for step in 1..=3_usize {
+        let of_step: Vec<&Value> = rows.iter().filter(|row| row["step"] == step).collect();
+        let all: Vec<&&Value> = of_step.iter().filter(|row| row["next_action"].is_null()).collect();
+        assert!(all.len() == 1 && all[0]["activeUsers"] == plain[step - 1], "step {step}: {all:?}");
+        let actions: i64 = of_step
+            .iter()
+            .filter(|row| !row["next_action"].is_null())
+            .map(|row| row["activeUsers"].as_i64().unwrap())
+            .sum();
+        assert!(of_step.len() <= 6 && actions > 0 && actions <= plain[step - 1], "step {step}: {of_step:?}");
+    }
+    assert!(!answer.text.contains("RESERVED_TOTAL"));
+    // Whoever put something into the cart directly after looking at it is not among those who did something else.
+    let mut steps = shop();
+    steps[1]["directly"] = json!(true);
+    let answer = funnel(&mut ga4, &json!({"steps": steps, "next_action": "eventName"})).ok();
+    let after_view = answer.rows().into_iter().filter(|row| row["step"] == 1 && row["next_action"] == "add_to_cart");
+    assert_eq!(after_view.count(), 0);
+    let segments =
+        json!([{"name": "mobile", "filters": [{"field": "deviceCategory", "match_type": "EXACT", "value": "mobile"}]}]);
+    let pages = funnel(&mut ga4, &with(json!({"next_action": "pagePath", "segments": segments}))).ok();
+    assert!(pages.rows().iter().all(|row| row["segment"] == "mobile"));
+    assert!(pages.column("next_action").iter().any(|page| page.as_str().is_some_and(|page| page.starts_with('/'))));
+    // Which dimensions can be one, Google knows.
+    let message = funnel(&mut ga4, &with(json!({"next_action": "country"}))).refused(-32017);
+    assert!(message.contains("country"), "{message}");
+    ga4.end_well();
+}
+
 #[test]
 fn what_can_not_be_a_funnel_is_refused_with_the_fix() {
     let google = Google::start();
@@ -171,7 +210,9 @@ fn what_can_not_be_a_funnel_is_refused_with_the_fix() {
         ),
         (json!({"steps": [step], "segments": [{"name": "x", "event": "a", "scope": "day"}]}), "session"),
         (json!({"steps": [step], "breakdown": "devce"}), "deviceCategory"),
-        (json!({"steps": [step], "breakdown": "deviceCategory", "trended": true}), "no breakdown"),
+        (json!({"steps": [step], "breakdown": "deviceCategory", "trended": true}), "one of these at a time"),
+        (json!({"steps": [step], "next_action": "eventName", "trended": true}), "one of these at a time"),
+        (json!({"steps": [step], "next_action": "eventNam"}), "eventName"),
         (json!({"steps": [step], "breakdown_limit": 3}), "goes with breakdown"),
         (json!({"steps": [step], "breakdown": "deviceCategory", "breakdown_limit": 16}), "breakdown_limit"),
         (json!({"steps": [step], "start_date": "soon"}), "start_date"),

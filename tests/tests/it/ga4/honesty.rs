@@ -22,6 +22,9 @@ fn columns_say_what_adds_up_and_what_is_an_estimate() {
     assert!(
         description("bounceRate").ends_with("; does not add up") && !description("bounceRate").contains("estimate")
     );
+    // A session that goes past midnight is one of both days, and one of the whole.
+    let days = ga4.report(&json!({"metrics": ["sessions"], "dimensions": ["date"]})).ok();
+    assert!(days.sum("sessions") > days.model()["totals"]["sessions"].as_f64().expect("sessions"));
     ga4.end_well();
 }
 
@@ -42,6 +45,16 @@ fn figures_that_may_still_change_are_named() {
     assert_eq!(from(28, 1), json!(google.day(2)));
     assert_eq!(from(1, 1), json!(google.day(1)));
     assert_eq!(from(28, 3), Value::Null);
+    // What is asked again is asked of Google again.
+    let today = json!({"metrics": ["sessions"], "start_date": "today", "end_date": "today"});
+    let early = json!({"kind": "analyticsData#runReport", "metricHeaders": [{"name": "sessions"}], "rowCount": 1,
+        "rows": [{"metricValues": [{"value": "3"}]}], "metadata": {"timeZone": "Europe/Berlin", "currencyCode": "EUR"}});
+    for sessions in ["3", "17"] {
+        let body = early.to_string().replace(r#""3""#, &format!("\"{sessions}\""));
+        google.calm();
+        google.fault(&json!({"path": ":runReport$", "action": {"status": {"code": 200, "body": body}}}));
+        assert_eq!(ga4.report(&today).ok().column("sessions")[0].to_string(), sessions);
+    }
     ga4.end_well();
 }
 
@@ -91,5 +104,51 @@ fn notices_name_the_range_that_they_are_about() {
         "compare_ranges": [{"start_date": "56daysAgo", "end_date": "29daysAgo"}],
     });
     assert!(says(&ga4.report(&revenue).ok(), "totalRevenue reads 0, which is not its value"));
+    ga4.end_well();
+}
+
+/// A metric that nothing feeds reads 0, which looks like a figure.
+#[test]
+fn a_metric_that_nothing_feeds_is_no_zero() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let asked = |more: Value| {
+        let mut arguments = json!({"metrics": ["sessions", "publisherAdClicks", "advertiserAdClicks"], "dimensions": ["sessionCampaignName"]});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    let before = json!({"start_date": "56daysAgo", "end_date": "29daysAgo"});
+    for more in [json!({}), json!({"compare_ranges": [before]})] {
+        let answer = ga4.report(&asked(more)).ok();
+        assert!(answer.column("publisherAdClicks").iter().all(|clicks| *clicks == 0));
+        assert!(answer.sum("advertiserAdClicks") > 0.0);
+        let warnings = answer.warnings();
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("publisherAdClicks is 0 in all of the report"),
+            "{warnings:?}"
+        );
+        assert!(warnings[0].contains("AdMob"), "{warnings:?}");
+    }
+    // On a single day, or of some rows only, nothing is no surprise.
+    assert_eq!(
+        ga4.report(&asked(json!({"start_date": google.day(3), "end_date": google.day(3)}))).ok().warnings(),
+        Vec::<String>::new()
+    );
+    let one = json!([{"field": "country", "match_type": "EXACT", "value": "Germany"}]);
+    assert_eq!(ga4.report(&asked(json!({"dimension_filters": one}))).ok().warnings(), Vec::<String>::new());
+    ga4.end_well();
+}
+
+#[test]
+fn a_range_that_has_not_begun_is_said() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let answer =
+        ga4.report(&json!({"metrics": ["sessions"], "start_date": google.day(-2), "end_date": google.day(-9)})).ok();
+    assert_eq!(answer.rows(), Vec::<Value>::new());
+    assert!(says(&answer, &format!("begins after today, which is {}", google.day(0))), "{:?}", answer.warnings());
+    let funnel = json!({"steps": [{"event": "purchase"}], "start_date": google.day(-2), "end_date": google.day(-9)});
+    let answer = ga4.call("run_funnel_report", &funnel, &json!({})).ok();
+    assert!(says(&answer, "begins after today"), "{:?}", answer.warnings());
     ga4.end_well();
 }

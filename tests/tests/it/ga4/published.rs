@@ -1,9 +1,12 @@
 //! What the connector says about itself: small schemas, every argument described, fields by words, a check before a report, and skills
 //! that name what is there.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use super::bench::{Ga4, Google};
+use crate::server::binary_of;
 
 /// Bytes a tool may have on average: a model reads all of them at every turn.
 const TOOL_BYTES: usize = 1_500;
@@ -32,6 +35,21 @@ fn tools_are_small_described_and_portable() {
     );
     crate::published::assert_small_and_described(tools, TOOL_BYTES);
     ga4.end_well();
+}
+
+/// Whatever way a person gives the connector access, no more than reading is asked for.
+#[test]
+fn the_right_to_read_is_all_that_is_asked_for() {
+    let output = Command::new(binary_of("ga4")).arg("capability").output().expect("the connector");
+    let capability: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let ways = capability["credentials_schema"]["oneOf"].as_array().expect("ways");
+    let scopes: Vec<&Value> =
+        ways.iter().map(|way| &way["x-acp-login"]["scopes"]).filter(|scopes| !scopes.is_null()).collect();
+    assert!(scopes.len() >= 2, "{scopes:?}");
+    assert!(
+        scopes.iter().all(|scopes| **scopes == json!(["https://www.googleapis.com/auth/analytics.readonly"])),
+        "{scopes:?}"
+    );
 }
 
 fn search(ga4: &mut Ga4, arguments: &Value) -> Value {
@@ -156,6 +174,11 @@ fn all_problems_of_a_report_are_named_at_once_without_asking_for_it() {
     assert_eq!(good["dates"], json!([google.day(7), google.day(1)]));
     assert!(good["notes"][0].as_str().unwrap().contains("'users' mapped to 'totalUsers'"), "{good}");
     assert_eq!(google.asked(":checkCompatibility").len(), 1);
+    let early = validate(
+        &mut ga4,
+        &json!({"metrics": ["eventCount"], "start_date": google.day(-3), "end_date": google.day(-4)}),
+    );
+    assert!(early["notes"][0].as_str().is_some_and(|note| note.contains("begins after today")), "{early}");
     let restricted = ga4
         .call(
             "validate_report",

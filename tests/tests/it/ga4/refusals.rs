@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Ga4, Google};
 
-fn refusal(code: u16, message: &str, reason: &str) -> Value {
+pub(super) fn refusal(code: u16, message: &str, reason: &str) -> Value {
     let mut error = json!({"code": code, "message": message, "status": if code == 403 { "PERMISSION_DENIED" } else { "RESOURCE_EXHAUSTED" }});
     if !reason.is_empty() {
         error["details"] = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com",
@@ -14,9 +14,9 @@ fn refusal(code: u16, message: &str, reason: &str) -> Value {
 }
 
 /// What Google says, why, what must come of it, and how often it may be asked.
-type Case = (u16, &'static str, &'static str, Result<(), (i64, &'static str)>, usize);
+pub(super) type Case = (u16, &'static str, &'static str, Result<(), (i64, &'static str)>, usize);
 
-const CASES: [Case; 14] = [
+pub(super) const CASES: [Case; 14] = [
     (403, "User does not have sufficient permissions for this property.", "", Err((-32014, "Viewer role")), 1),
     (
         403,
@@ -138,32 +138,58 @@ fn page(rows: &[(&str, u64)], row_count: u64, total: u64) -> Value {
 fn rows_that_change_between_pages_are_noticed() {
     let google = Google::start();
     let mut ga4 = Ga4::start(&google);
-    let report = json!({"metrics": ["eventCount"], "dimensions": ["country"], "start_date": google.day(3), "end_date": google.day(1)});
-    ga4.report(&report).ok();
+    let days = json!({"metrics": ["eventCount"], "start_date": google.day(3), "end_date": google.day(1)});
+    let with = |more: Value| {
+        let mut arguments = days.clone();
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    // As it comes, held in memory, and put into groups.
+    let before = json!({"start_date": google.day(6), "end_date": google.day(4)});
+    let tools = [
+        ("run_report", with(json!({"dimensions": ["country"]}))),
+        ("run_report", with(json!({"dimensions": ["country"], "compare_ranges": [before]}))),
+        (
+            "run_report_by_regex_cluster",
+            with(json!({"dimension": "country", "clusters": [{"name": "all", "pattern": "."}]})),
+        ),
+    ];
     let first = page(&[("A", 50), ("B", 30)], 4, 100);
     for (second, outcome) in [
-        (page(&[("C", 15), ("D", 5)], 4, 100), Ok(None)),
-        (page(&[("C", 15), ("D", 5)], 5, 110), Err("changed from 4 to 5 rows")),
-        (page(&[("C", 15)], 3, 95), Err("changed from 4 to 3 rows")),
-        (page(&[("C", 15), ("D", 5), ("E", 1)], 4, 100), Err("announced 4 rows and sent 5")),
-        (page(&[("A", 50), ("B", 30)], 4, 100), Err("the same page twice")),
-        (page(&[], 4, 100), Err("stopped after 2")),
+        (page(&[("C", 15), ("D", 5)], 4, 100), [None; 3]),
+        (page(&[("C", 15), ("D", 5)], 5, 110), [Some(Err("changed from 4 to 5 rows")); 3]),
+        (page(&[("C", 15)], 3, 95), [Some(Err("changed from 4 to 3 rows")); 3]),
+        (page(&[("C", 15), ("D", 5), ("E", 1)], 4, 100), [Some(Err("announced 4 rows and sent 5")); 3]),
+        (
+            page(&[("A", 50), ("B", 30)], 4, 100),
+            [Some(Err("the same page twice")), Some(Err("sent a row twice")), Some(Err("the same page twice"))],
+        ),
+        (page(&[], 4, 100), [Some(Err("stopped after 2")); 3]),
         // A row comes twice and another never: only the total tells.
-        (page(&[("B", 30), ("D", 5)], 4, 100), Ok(Some("add up to 115 eventCount and Google's total is 100"))),
+        (
+            page(&[("B", 30), ("D", 5)], 4, 100),
+            [
+                Some(Ok("add up to 115 eventCount and Google's total is 100")),
+                Some(Err("sent a row twice")),
+                Some(Ok("add up to more eventCount than Google's total")),
+            ],
+        ),
     ] {
-        google.calm();
-        google.fault(&json!({"path": ":runReport$", "nth": 1, "action": first}));
-        google.fault(&json!({"path": ":runReport$", "nth": 2, "times": 9, "action": second}));
-        let answer = ga4.report(&report);
-        match outcome {
-            Err(words) => {
-                let message = answer.refused(-32018);
-                assert!(message.contains(words) && message.contains("end it yesterday"), "{words}: {message}");
-            }
-            Ok(words) => {
-                let warnings = answer.ok().warnings();
-                assert_eq!(warnings.len(), usize::from(words.is_some()), "{warnings:?}");
-                assert!(words.is_none_or(|words| warnings[0].contains(words)), "{warnings:?}");
+        for (place, (tool, arguments)) in tools.iter().enumerate() {
+            google.calm();
+            google.fault(&json!({"path": ":runReport$", "nth": 1, "action": first}));
+            google.fault(&json!({"path": ":runReport$", "nth": 2, "action": second}));
+            let answer = ga4.call(tool, arguments, &json!({}));
+            match outcome[place] {
+                Some(Err(words)) => {
+                    let message = answer.refused(-32018);
+                    assert!(message.contains(words) && message.contains("end it yesterday"), "{words}: {message}");
+                }
+                Some(Ok(words)) => {
+                    let warnings = answer.ok().warnings();
+                    assert!(warnings.len() == 1 && warnings[0].contains(words), "{warnings:?}");
+                }
+                None => assert_eq!(answer.ok().warnings(), Vec::<String>::new(), "{tool}"),
             }
         }
     }

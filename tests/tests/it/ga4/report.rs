@@ -160,7 +160,7 @@ fn columns_have_googles_meaning_as_types() {
     let answer = ga4
         .report(&json!({
             "dimensions": ["date", "dateHour", "month", "hour", "yearMonth", "nthDay"],
-            "metrics": ["sessions", "engagementRate", "keyEvents", "keyEvents:purchase", "totalRevenue", "averageSessionDuration"],
+            "metrics": ["sessions", "engagementRate", "keyEvents", "keyEvents:purchase", "totalRevenue", "averageSessionDuration", "customEvent:active_ms"],
             "start_date": "3daysAgo",
         }))
         .ok();
@@ -177,6 +177,7 @@ fn columns_have_googles_meaning_as_types() {
         ("keyEvents:purchase", "number", "metric"),
         ("totalRevenue", "number", "metric"),
         ("averageSessionDuration", "number", "metric"),
+        ("customEvent:active_ms", "number", "metric"),
     ] {
         assert_eq!(typed(&answer, name), expected, "V-333, V-369: {name}");
         assert_eq!(answer.header(name)["role"], role, "{name}");
@@ -188,6 +189,7 @@ fn columns_have_googles_meaning_as_types() {
         assert_eq!(row["month"], day[5..7], "{row}");
         let rate = row["engagementRate"].as_f64().expect("a rate");
         assert!((0.0..=1.0).contains(&rate), "a fraction, not per cent: {row}");
+        assert!(row["customEvent:active_ms"].is_number(), "whatever the unit: {row}");
     }
 
     // Attribution splits key events over touchpoints: integers on paper, fractions in fact.
@@ -360,6 +362,59 @@ fn every_filter_of_dimensions_selects_what_it_says() {
         let same = |other: &&Value| other["country"] == "Austria" && other["eventName"] == row["eventName"];
         let sum: f64 = all.iter().filter(same).filter_map(|other| other["eventCount"].as_f64()).sum();
         assert_eq!(row["eventCount"].as_f64(), Some(sum), "{row}");
+    }
+}
+
+/// Tables show days with hyphens, and a model filters by what it was shown. Google compares texts without them, and would find nothing.
+#[test]
+fn values_of_time_may_be_written_as_they_are_shown() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let day = google.day(3);
+    let by_day = ga4.report(&json!({"metrics": ["eventCount"], "dimensions": ["date"]})).ok();
+    let events = by_day.rows().iter().find(|row| row["date"] == day).expect("the day")["eventCount"].clone();
+    let mut ask = |filter: Value| {
+        let asked = json!({"metrics": ["eventCount"], "dimension_filters": [filter], "start_date": google.day(20)});
+        ga4.report(&asked).ok()
+    };
+    for filter in [
+        json!({"field": "date", "match_type": "EXACT", "value": day}),
+        json!({"field": "date", "match_type": "IN_LIST", "values": [day]}),
+        json!({"field": "Date", "match_type": "BEGINS_WITH", "value": day}),
+    ] {
+        let answer = ask(filter.clone());
+        assert_eq!(answer.column("eventCount"), std::slice::from_ref(&events), "{filter}");
+        assert_eq!(answer.info()["arguments"]["dimension_filters"][0]["field"], "date");
+        let said = format!("'{day}' in the filter on date read as '{}'", day.replace('-', ""));
+        assert!(answer.warnings().iter().any(|warning| warning.contains(&said)), "{:?}", answer.warnings());
+    }
+    let google_writes = ask(json!({"field": "date", "match_type": "EXACT", "value": day.replace('-', "")}));
+    assert_eq!((google_writes.column("eventCount"), google_writes.warnings()), (vec![events.clone()], Vec::new()));
+    let (nine, padded) = (
+        ask(json!({"field": "hour", "match_type": "EXACT", "value": "9"})),
+        ask(json!({"field": "hour", "match_type": "EXACT", "value": "09"})),
+    );
+    assert!(nine.sum("eventCount") > 0.0);
+    assert_eq!(nine.rows(), padded.rows());
+    let hour = ask(json!({"field": "dateHour", "match_type": "EXACT", "value": format!("{day}T10:00:00")}));
+    let truth =
+        ask(json!({"field": "dateHour", "match_type": "EXACT", "value": format!("{}10", day.replace('-', ""))}));
+    assert_eq!(hour.rows(), truth.rows());
+}
+
+/// A value that Google does not have leaves nothing, which looks like a figure of 0.
+#[test]
+fn filters_that_leave_nothing_say_so() {
+    let google = Google::start();
+    let mut ga4 = Ga4::start(&google);
+    let filters = json!([{"field": "country", "match_type": "EXACT", "value": "Deutschland"}]);
+    for more in [json!({}), json!({"compare_ranges": [{"start_date": "56daysAgo", "end_date": "29daysAgo"}]})] {
+        let mut asked = json!({"metrics": ["sessions"], "dimensions": ["date"], "dimension_filters": filters});
+        asked.as_object_mut().expect("arguments").extend(more.as_object().cloned().unwrap_or_default());
+        let answer = ga4.report(&asked).ok();
+        assert_eq!(answer.rows(), Vec::<Value>::new());
+        let warnings = answer.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("ask for country without the filter"), "{warnings:?}");
     }
 }
 
@@ -678,6 +733,12 @@ fn each_peculiarity_of_a_property_is_one_warning() {
     let mut ga4 = Ga4::start(&google);
     for (kind, metrics, dimensions, needle) in [
         ("revenue_restricted", json!(["sessions", "totalRevenue"]), json!(["deviceCategory"]), "totalRevenue reads 0"),
+        (
+            "revenue_restricted",
+            json!(["sessions", "advertiserAdCost"]),
+            json!(["sessionCampaignName"]),
+            "cost data: advertiserAdCost reads 0",
+        ),
         ("thresholded", json!(["sessions"]), json!(["country"]), "withheld"),
         ("sampled", json!(["sessions"]), json!(["deviceCategory"]), "41.3 %"),
         ("high_cardinality", json!(["screenPageViews"]), json!(["pagePath"]), "(other)"),

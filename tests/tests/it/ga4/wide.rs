@@ -110,6 +110,13 @@ fn rows_that_differ_between_requests_are_noticed_and_kept() {
     assert_eq!(answer.column("sessions"), [json!(60), json!(40), Value::Null]);
     assert_eq!(answer.column("bounceRate"), [json!(1), Value::Null, json!(2)]);
     assert!(says(&answer, "2 rows came with some of the metrics only"), "{:?}", answer.warnings());
+    // Nothing of one kind is not nothing: sessions of 0 beside events are a row.
+    google.calm();
+    let quiet = |value| [("Quiet", value)];
+    google.fault(&json!({"path": ":runReport$", "nth": 1, "action": made_up(&METRICS[..10], &quiet("0"), "")}));
+    google.fault(&json!({"path": ":runReport$", "nth": 2, "action": made_up(&METRICS[10..12], &quiet("5"), "")}));
+    let answer = ga4.report(&arguments).ok();
+    assert_eq!((answer.column("sessions"), answer.column("bounceRate")), (vec![json!(0)], vec![json!(5)]));
     // The same row twice is no report.
     google.calm();
     google.fault(&json!({"path": ":runReport$", "nth": 2, "action": made_up(&METRICS[10..12], &[("Germany", "1"), ("Germany", "1")], "")}));
@@ -192,6 +199,9 @@ fn ranges_that_are_hard_to_compare_are_said() {
     assert_eq!(warned(14, 8), (false, false));
     assert_eq!(warned(15, 8), (true, false));
     assert_eq!(warned(10, 4), (false, true));
+    // Names are the person's own.
+    let named = json!({"metrics": ["sessions"], "compare_ranges": [{"start_date": "56daysAgo", "end_date": "29daysAgo", "name": "früher"}]});
+    assert_eq!(ga4.report(&named).ok().column("dateRange"), ["current", "früher"]);
     ga4.end_well();
 }
 
@@ -300,6 +310,10 @@ fn days_without_data_are_filled_only_on_request_and_marked() {
     let filled = ga4.report(&arguments).ok();
     let there: Vec<Value> = plain.column("date");
     assert!(there.len() < 29, "no day is missing: {there:?}");
+    let mut kept = arguments.clone();
+    kept.as_object_mut().unwrap().remove("fill_days");
+    kept["keep_empty_rows"] = json!(true);
+    assert_eq!(ga4.report(&kept).ok().column("date"), there, "rows of zeros are no days without rows");
     assert!(plain.header("filled").is_null());
     let days: Vec<String> = (0..=28).rev().map(|ago| google.day(ago)).collect();
     assert_eq!(filled.column("date"), days, "up to today, not beyond");
@@ -315,6 +329,18 @@ fn days_without_data_are_filled_only_on_request_and_marked() {
     assert!(says(&filled, "days have no data and were filled in"), "{:?}", filled.warnings());
     assert_eq!(filled.header("filled")["type"], "boolean");
     assert_eq!(filled.model()["totals"], plain.model()["totals"]);
+    // A day without sessions has events all the same.
+    let day = google.day(1);
+    let body = json!({"kind": "analyticsData#runReport", "dimensionHeaders": [{"name": "date"}], "rowCount": 1,
+        "metricHeaders": [{"name": "sessions"}, {"name": "eventCount"}],
+        "rows": [{"dimensionValues": [{"value": day.replace('-', "")}], "metricValues": [{"value": "0"}, {"value": "7"}]}],
+        "metadata": {"currencyCode": "EUR", "timeZone": "Europe/Berlin"}});
+    google.calm();
+    google.fault(&json!({"path": ":runReport$", "action": {"status": {"code": 200, "body": body}}}));
+    let quiet = json!({"metrics": ["sessions", "eventCount"], "dimensions": ["date"], "fill_days": true, "start_date": google.day(2), "end_date": day});
+    let days = by_key(ga4.report(&quiet).ok().rows(), "date");
+    assert_eq!((&days[&day]["eventCount"], &days[&day]["filled"]), (&json!(7), &json!(false)));
+    assert_eq!((&days[&google.day(2)]["eventCount"], &days[&google.day(2)]["filled"]), (&json!(0), &json!(true)));
     ga4.end_well();
 }
 

@@ -61,6 +61,7 @@ pub(crate) fn run(source: &Source, cases: &[Case]) {
         let started = Instant::now();
         let answer = connector.call(source.tool, &arguments, &meta);
         let (took, asked) = (started.elapsed(), source.asked(&google));
+        write_down(source.name, case.name, &answer, asked, took);
         let mut problem = |what: String| wrong.push(format!("{}: {what}", case.name));
         match (&case.outcome, answer.error()) {
             (Error(code, words), Some((found, message))) => {
@@ -123,6 +124,19 @@ pub(crate) fn run(source: &Source, cases: &[Case]) {
         wrong.join("\n")
     );
     connector.end_well();
+}
+
+/// For docs/faults.md: what a fault came to.
+pub(crate) fn write_down(connector: &str, fault: &str, answer: &Answer, requests: usize, took: Duration) {
+    let error = answer.error();
+    crate::server::write_down(&json!({
+        "connector": connector,
+        "fault": fault,
+        "code": error.as_ref().map(|(code, _)| code),
+        "message": error.as_ref().map(|(_, message)| message),
+        "requests": requests,
+        "milliseconds": took.as_millis() as u64,
+    }));
 }
 
 fn clear(connector: &Connector) {
@@ -505,8 +519,10 @@ fn tokens(source: &Source) {
         google.calm();
         google.fault(&json!({"path": "^/token$", "times": times, "action": action}));
         let credentials = google.another(who, number);
+        let started = Instant::now();
         let answer = ask(&mut connector, source, &credentials, &arguments);
         let asked = google.asked("/token").len();
+        write_down(source.name, &format!("token endpoint: {name}"), &answer, asked, started.elapsed());
         match (expected, answer.error()) {
             (None, None) => {}
             (Some((code, needle)), Some((found, message))) if code == found && message.contains(needle) => {}

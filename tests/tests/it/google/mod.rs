@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::rules;
-use crate::server::{acp_client, call_params, clip};
+use crate::server::{acp_client, binary_of, call_params, clip};
 
 /// How long a call may take unless a test says otherwise. Builds beside a test slow it down.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -223,10 +223,7 @@ impl Connector {
             }
             Arc::new(root)
         });
-        let program =
-            Path::new(env!("CARGO_BIN_EXE_acp-toy")).with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-        assert!(program.exists(), "{name} is not built: run `cargo xtask test`, which builds it first");
-        let mut command = Command::new(program);
+        let mut command = Command::new(binary_of(name));
         command.current_dir(root.path().join("cwd")).env_clear();
         for kept in ["PATH", "SystemRoot", "LLVM_PROFILE_FILE"] {
             command.envs(std::env::var_os(kept).map(|value| (kept, value)));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::source::{Source, each};
+use super::source::{Call, Source, each};
 use super::{Answer, Connector, Ended, Google};
 use crate::rules::files_below;
 
@@ -96,6 +96,28 @@ fn extract(connector: &mut Connector, source: &Source, credentials: &Value) -> A
     connector.call(source.tool, &(source.dateless)(), &json!({"credentials": credentials}))
 }
 
+/// Calls every tool there is in somebody's name, and gives what came of it.
+fn call_all(connector: &mut Connector, source: &Source, google: &Google, meta: &Value) -> Vec<(Call, Answer)> {
+    let listed = connector.request("tools/list", &json!({})).json["result"]["tools"].clone();
+    let autocontext = ["autocontext", "autocontext_data"].map(|tool| (tool, json!({}), None));
+    let calls: Vec<Call> = (source.tools)(google).into_iter().chain(autocontext).collect();
+    for tool in listed.as_array().expect("tools") {
+        assert!(
+            calls.iter().any(|(name, ..)| tool["name"] == *name),
+            "{}: nothing calls {}",
+            source.name,
+            tool["name"]
+        );
+    }
+    calls
+        .into_iter()
+        .map(|call| {
+            let answer = connector.call(call.0, &call.1, meta);
+            (call, answer)
+        })
+        .collect()
+}
+
 fn planted_oauth() -> Value {
     json!({
         "type": "oauth", "access_token": ACCESS, "refresh_token": REFRESH, "client_id": "client", "client_secret": CLIENT_SECRET,
@@ -119,7 +141,10 @@ fn good_credentials(source: &Source) {
         connector.call(source.tool, &question, &meta).ok();
         let by_file = json!({"credentials": credentials, "inline_max_bytes": 0, "session_id": "s"});
         connector.call(source.tool, &question, &by_file).ok();
-        connector.call("autocontext", &json!({}), &meta).ok();
+        for ((tool, arguments, code), answer) in call_all(&mut connector, source, &google, &meta) {
+            let found = answer.error().map(|(code, _)| code);
+            assert_eq!(found, code, "{who}: {tool} {arguments}: {:?}", answer.error());
+        }
         connector.call("autocontext", &json!({"resource_id": null}), &meta).ok();
         let mut elsewhere = question.clone();
         elsewhere["resource_id"] = json!(source.unknown);
@@ -301,13 +326,22 @@ fn echoes(source: &Source) {
             connector.call("autocontext", &json!({}), &meta);
             connector.call("autocontext", &json!({"resource_id": null}), &meta);
             // Only on what gives rows, so that rows are what fails.
-            google.calm();
-            google.fault(&json!({"path": source.path, "times": 99, "action": {"status": action}}));
-            for (path, answer) in (source.others)(&google) {
-                google.fault(&json!({"path": path, "times": 99, "action": {"status": {"code": 200, "body": answer.to_string()}}}));
-            }
+            let only_on = |path: &str, times: u64| {
+                google.calm();
+                google.fault(&json!({"path": path, "times": times, "action": {"status": action}}));
+                for (path, answer) in (source.others)(&google) {
+                    google.fault(&json!({"path": path, "times": times, "action": {"status": {"code": 200, "body": answer.to_string()}}}));
+                }
+            };
+            only_on(source.path, 99);
             credentials["note"] = json!(format!("{number} of {}, rows", secret.len()));
             extract(&mut connector, source, &credentials);
+            // And for each tool, on whatever it asks: one answer of each kind.
+            if secret == ACCESS && action["code"].as_u64() < Some(500) && number % 3 == 0 {
+                only_on(source.paths, 999);
+                credentials["note"] = json!(format!("{number} of {}, tools", secret.len()));
+                call_all(&mut connector, source, &google, &json!({"credentials": credentials}));
+            }
         }
     }
     // The token endpoint, too.

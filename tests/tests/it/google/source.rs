@@ -19,6 +19,10 @@ pub(crate) struct Source {
     /// The arguments of the call. Nothing but rows and totals has to be asked for, with dates of the sandbox or with any.
     pub(crate) question: fn(&Google) -> Value,
     pub(crate) dateless: fn() -> Value,
+    /// Every tool of its own, with small arguments, and the error of one that has nothing to do for a plain host.
+    pub(crate) tools: fn(&Google) -> Vec<Call>,
+    /// A pattern: where these get their answers from, beside what `others` is about.
+    pub(crate) paths: &'static str,
     /// What the host configures at the beginning, if anything: limits without which the call is refused.
     pub(crate) configuration: Option<fn() -> Value>,
     /// Patterns: where the requests for rows go, and what tells them from others of the same path.
@@ -40,6 +44,9 @@ pub(crate) struct Source {
     /// Answers to what is asked beside the rows: a pattern for the path, and the answer.
     pub(crate) others: fn(&Google) -> Vec<(&'static str, Value)>,
 }
+
+/// A tool, its arguments, and the code of its error where there has to be one.
+pub(crate) type Call = (&'static str, Value, Option<i64>);
 
 /// What Google refuses with, whatever the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +140,31 @@ pub(crate) static GA4: Source = Source {
     unknown: "999999999",
     question: |google| json!({"metrics": ["sessions"], "dimensions": ["country"], "start_date": google.day(20), "end_date": google.day(1)}),
     dateless: || json!({"metrics": ["sessions"], "dimensions": ["country"], "start_date": "2026-09-01", "end_date": "2026-09-02"}),
+    tools: |_| {
+        let compared = json!({"start_date": "14daysAgo", "end_date": "8daysAgo"});
+        let clusters = |mode: &str, metric: &str| json!({"dimension": "country", "metrics": [metric], "mode": mode, "clusters": [{"name": "a", "pattern": "^A"}]});
+        vec![
+            ("run_report", json!({"metrics": ["sessions"], "dimensions": ["country"]}), None),
+            (
+                "run_report",
+                json!({"metrics": ["sessions"], "dimensions": ["country"], "compare_ranges": [compared]}),
+                None,
+            ),
+            (
+                "run_report",
+                json!({"metrics": ["eventCount"], "dimensions": ["country"], "split": "day", "start_date": "2daysAgo"}),
+                None,
+            ),
+            ("run_report_by_regex_cluster", clusters("rows", "eventCount"), None),
+            ("run_report_by_regex_cluster", clusters("exact", "sessions"), None),
+            ("compare_conversion_models", json!({}), None),
+            ("run_realtime_report", json!({"metrics": ["eventCount"], "dimensions": ["platform"]}), None),
+            ("run_funnel_report", json!({"steps": [{"event": "first_visit"}, {"event": "purchase"}]}), None),
+            ("search_fields", json!({"query": "country"}), None),
+            ("validate_report", json!({"arguments": {"metrics": ["sessions"], "dimensions": ["country"]}}), None),
+        ]
+    },
+    paths: ":(runReport|runRealtimeReport|runFunnelReport|checkCompatibility)$",
     configuration: None,
     path: ":runReport$",
     body: "country",
@@ -176,7 +208,8 @@ pub(crate) static GA4: Source = Source {
     returns: "within an hour",
     others: |_| {
         let field = |name: &str| json!({"apiName": name, "uiName": name, "type": "TYPE_INTEGER"});
-        vec![("/metadata$", json!({"dimensions": [field("country")], "metrics": [field("sessions")]}))]
+        let metrics = ["sessions", "eventCount", "keyEvents"].map(field);
+        vec![("/metadata$", json!({"dimensions": [field("country")], "metrics": metrics}))]
     },
 };
 
@@ -204,6 +237,23 @@ pub(crate) static GSC: Source = Source {
         json!({"dimensions": ["query"], "start_date": last, "end_date": last})
     },
     dateless: || json!({"dimensions": ["query"], "start_date": "40daysAgo", "end_date": "30daysAgo"}),
+    tools: |_| {
+        vec![
+            ("search_analytics", json!({"dimensions": ["device"]}), None),
+            (
+                "search_analytics",
+                json!({"dimensions": ["country"], "walk_days": "always", "start_date": "6daysAgo", "end_date": "5daysAgo"}),
+                None,
+            ),
+            ("compare_periods", json!({"dimensions": ["device"]}), None),
+            ("search_analytics_by_regex_cluster", json!({"brand": "nordwind"}), None),
+            ("query_page_overlap", json!({}), None),
+            ("inspect_urls", json!({"urls": [SHOP]}), None),
+            ("list_sitemaps", json!({}), None),
+            ("validate_query", json!({"arguments": {"dimensions": ["query"]}, "resource_id": null}), None),
+        ]
+    },
+    paths: "/searchAnalytics/query$|/sitemaps|/urlInspection",
     configuration: None,
     path: "/searchAnalytics/query$",
     body: r#""dimensions":\[("date",)?"query"\]"#,
@@ -272,7 +322,25 @@ pub(crate) static BIGQUERY: Source = Source {
         json!({"query": format!("SELECT event_name AS name, COUNT(*) AS number FROM `events_{last}` GROUP BY 1 ORDER BY 1")})
     },
     dateless: || json!({"query": "SELECT 'value 0' AS name, 0 AS number"}),
-    configuration: Some(|| json!({"cost_limit_usd": 1})),
+    tools: |google| {
+        let last = google.facts()["bigquery"]["ga4_export"]["last"].as_str().expect("a day").replace('-', "");
+        let table = json!({"table": format!("events_{last}")});
+        vec![
+            ("execute_query", (BIGQUERY.question)(google), None),
+            ("validate_query", (BIGQUERY.question)(google), None),
+            ("describe_table", table.clone(), None),
+            ("preview_table", table, None),
+            ("get_job", json!({"job_id": "acp_nobodys"}), Some(-32014)),
+            // This host hands no tables over; one that does is in the connector's own suite.
+            (
+                "load_rows",
+                json!({"table_ref": "ds_1", "destination": "acp-sandbox.loads.x", "resource_id": null}),
+                Some(-32020),
+            ),
+        ]
+    },
+    paths: "^/bigquery/",
+    configuration: Some(|| json!({"cost_limit_usd": 1, "config": {"allow_preview": true}})),
     path: "/queries/[^/]+$",
     body: "",
     usual: 1,

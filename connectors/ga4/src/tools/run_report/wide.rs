@@ -299,6 +299,7 @@ impl<'a> Wide<'a> {
                 filled.len()
             ));
         }
+        question::warn_nothing_left(places.len() as u64, &report.dimension_filters, call);
         let totals = self.totals(gathered)?;
         if let Some(current) = totals.first().filter(|totals| !totals.is_empty()) {
             table.set_totals(
@@ -401,6 +402,10 @@ impl<'a> Wide<'a> {
                 }
                 question::warn_of_range(&metadata, range.window, name, call);
                 let metrics = self.report.chunks()[slot - self.slots_of(number).start];
+                // One range tells it.
+                if number == 0 {
+                    self.report.warn_zeros(self.fields, metrics, range.window, whole, call);
+                }
                 if self.report.metric_filters.is_empty() && gathered.days.is_empty() {
                     let mut control = ControlSum::of(metrics);
                     if let Some((place, _)) = control.column() {
