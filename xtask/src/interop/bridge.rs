@@ -192,12 +192,16 @@ async fn inspect(tools: &Tools, place: &Place, plan: &Path) -> Result<()> {
     .await
 }
 
-/// The bundle, as the format's own tool validates and unpacks it.
+/// The bundle, as the format's own tool validates and unpacks it. Its programs are stand-ins: that the real ones start is what
+/// `cargo xtask package bridge` proves.
 async fn bundle(tools: &Tools) -> Result<()> {
     let (pinned, folder) = tools.install("mcpb").await?;
     super::step(&format!("{} {}", pinned.name, pinned.version), async {
-        let make = || package::bundle(&workspace::metadata()?, &workspace::host_target()?, super::program);
-        let file = tokio::task::spawn_blocking(make).await??;
+        let dist = tools.fresh("bundle")?;
+        let program = dist.join("program");
+        std::fs::write(&program, "a program")?;
+        let target = workspace::host_target()?;
+        let file = package::bundle(&dist, &workspace::metadata()?, &target, |_| Ok(program.clone()))?;
         let text = std::fs::read_to_string(folder.join(MCPB).join("package.json"))?;
         let text: Value = serde_json::from_str(&text)?;
         let script = text["bin"]["mcpb"].as_str().ok_or("the package has no program mcpb")?;
@@ -206,7 +210,7 @@ async fn bundle(tools: &Tools) -> Result<()> {
             node.arg(folder.join(MCPB).join(script));
             node
         };
-        let unpacked = tools.fresh("bundle")?;
+        let unpacked = dist.join("unpacked");
         super::succeed(mcpb().arg("unpack").arg(&file).arg(&unpacked)).await?;
         let said = super::succeed(mcpb().arg("validate").arg(unpacked.join("manifest.json"))).await?;
         let programs = workspace::files_below(&unpacked)?.len();

@@ -21,12 +21,23 @@ const MANIFEST: &str = "manifest.json";
 pub(super) fn package(build: &Build, metadata: &Metadata) -> Result<PathBuf> {
     let host = workspace::host_target()?;
     let target = build.target.as_deref().unwrap_or(&host);
-    bundle(metadata, target, |id| compile(id, build, metadata, target))
+    let dist = workspace::root().join("dist");
+    let file = bundle(&dist, metadata, target, |id| compile(id, build, metadata, target))?;
+    if target == host {
+        prove(&dist.join(BUNDLE))?;
+    } else {
+        println!("  not started: it is built for {target}, this computer is {host}");
+    }
+    Ok(file)
 }
 
-/// Makes the bundle of programs that are built: `program` finds one.
-pub(crate) fn bundle(metadata: &Metadata, target: &str, program: impl Fn(&str) -> Result<PathBuf>) -> Result<PathBuf> {
-    let dist = workspace::root().join("dist");
+/// Makes the bundle in the folder `dist`, of programs that `program` finds.
+pub(crate) fn bundle(
+    dist: &Path,
+    metadata: &Metadata,
+    target: &str,
+    program: impl Fn(&str) -> Result<PathBuf>,
+) -> Result<PathBuf> {
     let folder = dist.join(BUNDLE);
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(about(folder.display()))?;
@@ -38,14 +49,7 @@ pub(crate) fn bundle(metadata: &Metadata, target: &str, program: impl Fn(&str) -
         assemble::folder(&folder.join(CONNECTORS).join(&id), manifest, &program(&id)?, target)?;
     }
     let bytes = zip_file::bytes(&folder, None, is_executable)?;
-    let file = publish(&dist.join(format!("acp-bridge-{version}-{target}.mcpb")), &bytes)?;
-    let host = workspace::host_target()?;
-    if target == host {
-        prove(&folder)?;
-    } else {
-        println!("  not started: it is built for {target}, this computer is {host}");
-    }
-    Ok(file)
+    publish(&dist.join(format!("acp-bridge-{version}-{target}.mcpb")), &bytes)
 }
 
 /// The bridge itself, with the manifest for this target.

@@ -74,7 +74,14 @@ fn table(columns: &[String], rows: &[Map<String, Value>]) -> String {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        visible(&text.replace(['\n', '\r', '\t'], " ")).chars().take(WIDTH).collect::<String>()
+        let plain = |c: char| match c {
+            '\n' | '\r' | '\t' => ' ',
+            // `visible` is for JSON, where these are escaped.
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        };
+        let text: String = text.chars().map(plain).collect();
+        visible(&text).chars().take(WIDTH).collect::<String>()
     };
     let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|name| cell(&Value::from(name.as_str()))).collect()];
     lines.extend(rows.iter().map(|row| columns.iter().map(|name| cell(&row[name])).collect()));
