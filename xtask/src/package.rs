@@ -6,14 +6,14 @@ mod bundle;
 mod proof;
 mod zip_file;
 
-pub(crate) use bundle::bundle;
 use std::path::{Path, PathBuf};
 
 use acp_protocol::manifest::{self, PackageManifest};
 use sha2::{Digest, Sha256};
 
+pub(crate) use bundle::{PROGRAM, bundle, package as package_bundle};
+
 use crate::Result;
-use crate::release::{dependencies, licences};
 use crate::workspace::{self, Metadata, about, relative};
 
 /// Name of the bundle's packaging folder, which is no connector's.
@@ -71,8 +71,7 @@ pub(crate) fn package(id: &str, build: &Build, metadata: &Metadata) -> Result<Pa
     let dist = workspace::root().join("dist");
     let folder = dist.join(id);
     let manifest = assemble::folder(&folder, manifest, &executable, target)?;
-    let licences = licences::text(&dependencies::of(id, target)?)?;
-    std::fs::write(folder.join(assemble::LICENCES_OF_OTHERS), licences)?;
+    assemble::licences_of_others(&folder, &[id], target)?;
     let bytes = zip_file::bytes(&folder, Some(id), |path| assemble::is_executable(path, id))?;
     let zip = publish(&dist.join(format!("{id}-{}-{target}.zip", manifest.version)), &bytes)?;
 

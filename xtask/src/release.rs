@@ -1,4 +1,5 @@
-//! `cargo xtask release`: everything that is published for one target. The packages of all connectors, each with the list of what it is
+//! `cargo xtask release`: everything that is published for one target. The packages of all connectors and the bundle
+//! with the bridge, each with the list of what it is
 //! made of (CycloneDX) beside it, and the checksums of all of it. The same sources give the same bytes, wherever they lie.
 
 pub(crate) mod dependencies;
@@ -25,12 +26,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let metadata = workspace::metadata()?;
     let target = arguments.build.target()?;
     let mut files = Vec::new();
-    for id in workspace::folders_in("connectors")? {
-        let zip = package::package(&id, &arguments.build, &metadata).map_err(about(&id))?;
-        let version = metadata.packages.iter().find(|one| one.name == id).map_or("", |one| one.version.as_str());
-        files.push(list(&zip, &id, version, &dependencies::of(&id, &target)?)?);
+    let connectors = workspace::folders_in("connectors")?;
+    let version = |name: &str| {
+        let member = metadata.packages.iter().find(|one| one.name == name);
+        member.map(|member| member.version.as_str()).ok_or_else(|| format!("there is no crate {name}"))
+    };
+    for id in &connectors {
+        let zip = package::package(id, &arguments.build, &metadata).map_err(about(id))?;
+        files.push(list(&zip, id, version(id)?, &dependencies::of(&[id], &target)?)?);
         files.push(zip);
     }
+    let bundle = package::package_bundle(&arguments.build, &metadata).map_err(about(package::BUNDLE))?;
+    let programs: Vec<&str> = std::iter::once(package::PROGRAM).chain(connectors.iter().map(String::as_str)).collect();
+    files.push(list(&bundle, "acp-bridge", version(package::PROGRAM)?, &dependencies::of(&programs, &target)?)?);
+    files.push(bundle);
     let sums = workspace::root().join("dist").join(format!("SHA256SUMS-{target}"));
     std::fs::write(&sums, checksums(&mut files)?).map_err(about(relative(&sums)))?;
     println!("{} holds the checksums of {} files", relative(&sums), files.len());
@@ -65,7 +74,7 @@ mod tests {
     #[test]
     fn a_list_names_every_crate_and_is_always_the_same() {
         let target = workspace::host_target().unwrap();
-        let crates = dependencies::of("xtask", &target).unwrap();
+        let crates = dependencies::of(&["xtask"], &target).unwrap();
         let bytes = sbom::bytes("xtask", "1.2.3", &crates).unwrap();
         assert_eq!(bytes, sbom::bytes("xtask", "1.2.3", &crates).unwrap());
         let list: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
@@ -83,7 +92,7 @@ mod tests {
 
     #[test]
     fn licences_are_there_once_with_those_who_use_them() {
-        let crates = dependencies::of("xtask", &workspace::host_target().unwrap()).unwrap();
+        let crates = dependencies::of(&["xtask"], &workspace::host_target().unwrap()).unwrap();
         let text = licences::text(&crates).unwrap();
         for one in &crates {
             assert!(text.contains(&format!("{} {}", one.name, one.version)), "{}", one.name);

@@ -5,10 +5,11 @@ use std::path::Path;
 use acp_protocol::manifest::{PackageManifest, Transport};
 
 use crate::Result;
+use crate::release::{dependencies, licences};
 use crate::workspace::{self, about};
 
-/// The licences of what a program is made of.
-pub(super) const LICENCES_OF_OTHERS: &str = "LICENSES-THIRD-PARTY.txt";
+/// The licences of what programs are made of.
+const LICENCES_OF_OTHERS: &str = "LICENSES-THIRD-PARTY.txt";
 
 /// Starts the program on Unix, whatever became of the mode bits; the same script for every connector.
 const START: &str = include_str!("start.sh");
@@ -53,6 +54,12 @@ pub(crate) fn folder(
         set_mode(&path, true)?;
     }
     Ok(manifest)
+}
+
+/// Adds the licences of what these programs are made of.
+pub(crate) fn licences_of_others(folder: &Path, programs: &[&str], target: &str) -> Result<()> {
+    let text = licences::text(&dependencies::of(programs, target)?)?;
+    Ok(std::fs::write(folder.join(LICENCES_OF_OTHERS), text)?)
 }
 
 /// Name of the program in the folder.

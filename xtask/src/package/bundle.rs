@@ -12,13 +12,13 @@ use crate::Result;
 use crate::workspace::{self, Metadata, about};
 
 /// The program of the bridge.
-const PROGRAM: &str = "acp";
+pub(crate) const PROGRAM: &str = "acp";
 /// Folder of the bundle that holds the connectors, as the bridge looks for them below its `--root`.
 const CONNECTORS: &str = "acps";
 const MANIFEST: &str = "manifest.json";
 
 /// Builds, zips and proves the bundle; returns its file.
-pub(super) fn package(build: &Build, metadata: &Metadata) -> Result<PathBuf> {
+pub(crate) fn package(build: &Build, metadata: &Metadata) -> Result<PathBuf> {
     let host = workspace::host_target()?;
     let target = build.target.as_deref().unwrap_or(&host);
     let dist = workspace::root().join("dist");
@@ -44,10 +44,13 @@ pub(crate) fn bundle(
     }
     let version = &metadata.packages.iter().find(|member| member.name == PROGRAM).ok_or("there is no acp")?.version;
     assemble_bridge(&folder, &program(PROGRAM)?, version, target)?;
-    for id in workspace::folders_in("connectors")? {
-        let manifest = read_manifest(&id, metadata)?;
-        assemble::folder(&folder.join(CONNECTORS).join(&id), manifest, &program(&id)?, target)?;
+    let connectors = workspace::folders_in("connectors")?;
+    for id in &connectors {
+        let manifest = read_manifest(id, metadata)?;
+        assemble::folder(&folder.join(CONNECTORS).join(id), manifest, &program(id)?, target)?;
     }
+    let programs: Vec<&str> = std::iter::once(PROGRAM).chain(connectors.iter().map(String::as_str)).collect();
+    assemble::licences_of_others(&folder, &programs, target)?;
     let bytes = zip_file::bytes(&folder, None, is_executable)?;
     publish(&dist.join(format!("acp-bridge-{version}-{target}.mcpb")), &bytes)
 }

@@ -51,8 +51,8 @@ struct Kind {
     kind: Option<String>,
 }
 
-/// The crates that end up in a program of the workspace, by name and version.
-pub(crate) fn of(program: &str, target: &str) -> Result<Vec<Crate>> {
+/// The crates that end up in programs of the workspace, by name and version.
+pub(crate) fn of(programs: &[&str], target: &str) -> Result<Vec<Crate>> {
     let mut cargo = workspace::cargo();
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", target]);
     let output = cargo.output()?;
@@ -60,14 +60,17 @@ pub(crate) fn of(program: &str, target: &str) -> Result<Vec<Crate>> {
         return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
     let metadata: Metadata = serde_json::from_slice(&output.stdout).map_err(about("cargo metadata"))?;
-    reachable(metadata, program)
+    reachable(metadata, programs)
 }
 
-fn reachable(metadata: Metadata, program: &str) -> Result<Vec<Crate>> {
-    let root = metadata.packages.iter().find(|one| one.name == program && one.source.is_none());
-    let root = root.ok_or_else(|| format!("there is no crate {program}"))?.id.clone();
+fn reachable(metadata: Metadata, programs: &[&str]) -> Result<Vec<Crate>> {
+    let root = |program: &&str| {
+        let root = metadata.packages.iter().find(|one| one.name == *program && one.source.is_none());
+        root.map(|root| root.id.as_str()).ok_or_else(|| format!("there is no crate {program}"))
+    };
+    let mut open = programs.iter().map(root).collect::<std::result::Result<Vec<&str>, String>>()?;
+    let mut seen = BTreeSet::new();
     let edges: BTreeMap<&str, &Node> = metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
-    let (mut seen, mut open) = (BTreeSet::new(), vec![root.as_str()]);
     while let Some(id) = open.pop() {
         if seen.insert(id) {
             let edges = edges.get(id).into_iter().flat_map(|node| &node.deps);
@@ -130,7 +133,7 @@ mod tests {
         .map(|(id, deps)| format!(r#"{{"id":"{id}","deps":[{}]}}"#, deps.join(",")));
         let text = format!(r#"{{"packages":[{}],"resolve":{{"nodes":[{}]}}}}"#, packages.join(","), nodes.join(","));
         let names = |program| {
-            let crates = reachable(serde_json::from_str(&text).unwrap(), program);
+            let crates = reachable(serde_json::from_str(&text).unwrap(), &[program]);
             crates.map(|crates| crates.into_iter().map(|one| one.name).collect::<Vec<_>>())
         };
         assert_eq!(names("ga4").unwrap(), ["a", "b"]);
