@@ -25,6 +25,7 @@ use crate::artifacts;
 use crate::client::{Client, ClientError, ClientOptions, OnProgress, Tool, ToolAnswer, ToolCall};
 use crate::datasets::{self, DatasetError};
 use crate::form;
+use crate::install;
 use crate::launch::{Environment, Launch, Server};
 use crate::notes;
 use crate::package::{self, Listing, MANIFEST, Package};
@@ -296,6 +297,10 @@ impl Host {
     pub fn new(options: HostOptions) -> io::Result<Self> {
         let run = RunFolder::new(&options.state.join("tmp"))?;
         store::clean(&options.project.join(datasets::FOLDER))?;
+        for packages in [Some(&options.system), options.project_packages.as_ref()].into_iter().flatten() {
+            // A folder that this user can't write in is somebody else's to clean.
+            let _ = install::recover(packages);
+        }
         let session = format!("{}-{}", options.name, uuid::Uuid::new_v4());
         let shared = Shared { options, session, run, slots: Mutex::default(), calls: AtomicU64::new(1) };
         Ok(Self { shared: Arc::new(shared) })

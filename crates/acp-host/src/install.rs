@@ -1,5 +1,6 @@
 //! A zip becomes a folder, once its server has proved to work (13.1.1).
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use crate::client::{ClientError, ClientOptions};
 use crate::launch::{Environment, Launch};
 use crate::package::{self, MANIFEST, Package};
 use crate::probe::{self, Probe};
+use crate::run::is_old;
 
 /// Why nothing was installed, or nothing was removed. What was installed before is untouched.
 #[derive(Debug)]
@@ -92,11 +94,12 @@ impl Prepared {
 
     /// Puts the new folder in place of the old one (13.1.1, step 4). If that fails, the old one is put back.
     pub fn commit(self) -> Result<Package, InstallError> {
+        let _turn = lock(&self.system)?;
         let id = &self.package.manifest.id;
         let destination = self.system.join(id);
         let former = former_folder(&self.system, id)?;
-        let aside = tempfile::Builder::new().prefix(".former-").tempdir_in(&self.system)?;
-        let kept = aside.path().join("folder");
+        let aside = tempfile::Builder::new().prefix(FORMER).tempdir_in(&self.system)?;
+        let kept = aside.path().join(UNPACKED);
         if let Some(former) = &former {
             std::fs::rename(former, &kept)?;
         }
@@ -105,7 +108,7 @@ impl Prepared {
                 && let Err(second) = std::fs::rename(&kept, former)
             {
                 // The only copy of the former version must not go with the temporary folder.
-                let kept = aside.keep().join("folder");
+                let kept = aside.keep().join(UNPACKED);
                 let kept = kept.display();
                 let text = format!("{error}; the former version could not be put back and is now in {kept}: {second}");
                 return Err(std::io::Error::new(second.kind(), text).into());
@@ -122,21 +125,74 @@ pub fn uninstall(id: &str, system: &Path) -> Result<(), InstallError> {
     else {
         return Err(InstallError::Destination(format!("{id} is not installed")));
     };
-    let aside = tempfile::Builder::new().prefix(".former-").tempdir_in(system)?;
-    std::fs::rename(&package.folder, aside.path().join("folder"))?;
+    let _turn = lock(system)?;
+    let aside = tempfile::Builder::new().prefix(REMOVED).tempdir_in(system)?;
+    std::fs::rename(&package.folder, aside.path().join(UNPACKED))?;
     Ok(aside.close()?)
 }
 
-/// Folder inside the hidden folder; an inner one can be moved away while the outer one cleans up after itself.
+/// Cleans up after programs that ended in the middle of an installation or a removal: a former version whose successor never
+/// came is put back, and everything else of theirs is removed. What still runs is left alone.
+pub fn recover(system: &Path) -> io::Result<()> {
+    let left: Vec<PathBuf> =
+        package::subfolders(system)?.into_iter().filter(|folder| prefix(folder).is_some()).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let _turn = lock(system)?;
+    for folder in left {
+        let kept = folder.join(UNPACKED);
+        match prefix(&folder) {
+            Some(FORMER) => {
+                if let Ok(former) = Package::read(&kept)
+                    && former_folder(system, &former.manifest.id).is_ok_and(|installed| installed.is_none())
+                {
+                    std::fs::rename(&kept, system.join(&former.manifest.id))?;
+                }
+            }
+            // Whoever unpacks holds no lock: it may take a while, and its server is tried meanwhile.
+            Some(UNPACKING) if !is_old(&folder) => continue,
+            _ => {}
+        }
+        std::fs::remove_dir_all(&folder)?;
+    }
+    Ok(())
+}
+
+/// Folder inside a hidden folder; an inner one can be moved away while the outer one cleans up after itself.
 const UNPACKED: &str = "folder";
+/// What the names of hidden folders begin with: what is being unpacked, the version that is being replaced, and what is
+/// being removed.
+const UNPACKING: &str = ".install-";
+const FORMER: &str = ".former-";
+const REMOVED: &str = ".removed-";
+
+fn prefix(folder: &Path) -> Option<&'static str> {
+    let name = folder.file_name()?.to_str()?;
+    [UNPACKING, FORMER, REMOVED].into_iter().find(|prefix| name.starts_with(prefix))
+}
+
+/// One program at a time changes a folder of connectors. The lock lies beside it: all that is in it is a connector.
+fn lock(system: &Path) -> io::Result<File> {
+    let mut name = system.file_name().unwrap_or_default().to_os_string();
+    name.push(".lock");
+    let lock = File::create(system.with_file_name(name))?;
+    match lock.lock() {
+        // Some network folders have no locks; then two programs at once are the person's to avoid.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+        locked => locked?,
+    }
+    Ok(lock)
+}
 
 fn unpack(zip: &Path, system: &Path) -> Result<(tempfile::TempDir, Package), InstallError> {
     let mut archive = Archive::open(zip).map_err(InstallError::Archive)?;
     let manifest = archive.manifest().clone();
     std::fs::create_dir_all(system)?;
+    recover(system)?;
     // Refuse an occupied destination before any work is done.
     former_folder(system, &manifest.id)?;
-    let unpacked = tempfile::Builder::new().prefix(".install-").tempdir_in(system)?;
+    let unpacked = tempfile::Builder::new().prefix(UNPACKING).tempdir_in(system)?;
     let folder = unpacked.path().join(UNPACKED);
     std::fs::create_dir(&folder)?;
     archive.unpack(&folder).map_err(InstallError::Archive)?;

@@ -169,7 +169,7 @@ fn list(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Listing> {
 }
 
 /// Folders inside a folder, sorted; none where it doesn't exist.
-fn subfolders(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn subfolders(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const PREFIX: &str = "run-";
 const LOCK: &str = ".lock";
-/// Nobody takes this long to make a folder.
+/// Nothing that is made in a temporary folder takes this long.
 const OLD: Duration = Duration::from_secs(3600);
 
 /// A folder for tables on their way. It goes with this value. What a process that was killed leaves behind is removed by
@@ -71,7 +71,8 @@ fn remove_content(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn is_old(path: &Path) -> bool {
+/// Whether nobody can still be making what is in a folder.
+pub(crate) fn is_old(path: &Path) -> bool {
     let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());
     modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > OLD))
 }

@@ -6,6 +6,7 @@ use acp_host::host::{Host, HostOptions};
 use acp_host::launch::Environment;
 use acp_host::package::{self, Listing};
 use clap::Args;
+use etcetera::base_strategy::{BaseStrategy, choose_native_strategy};
 
 use crate::report::Failure;
 
@@ -95,7 +96,7 @@ impl Folders {
     /// Folder for caches and temporary tables.
     pub(crate) fn state() -> Result<PathBuf, Failure> {
         let none = || Failure::usage("there is no folder for caches: set HOME (or LOCALAPPDATA on Windows)");
-        Ok(dirs::cache_dir().ok_or_else(none)?.join("acp"))
+        Ok(choose_native_strategy().map_err(|_| none())?.cache_dir().join("acp"))
     }
 
     /// Variables for connectors.
@@ -123,7 +124,7 @@ impl Folders {
 
 fn data() -> Result<PathBuf, Failure> {
     let none = || Failure::usage("there is no data folder: set HOME (or APPDATA on Windows), or pass --root");
-    Ok(dirs::data_dir().ok_or_else(none)?.join("acp"))
+    Ok(choose_native_strategy().map_err(|_| none())?.data_dir().join("acp"))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use acp_host::archive::ArchiveError;
 use acp_host::client::ClientOptions;
-use acp_host::install::{InstallError, InstallOptions, install, prepare, uninstall};
+use acp_host::install::{InstallError, InstallOptions, install, prepare, recover, uninstall};
 use acp_host::launch::Environment;
 use acp_host::package::{Package, installed};
 use zip::ZipWriter;
@@ -240,4 +240,34 @@ fn local_name(bytes: &[u8]) -> Vec<u8> {
     let mut patched = bytes.to_vec();
     patched[place..place + 4].copy_from_slice(b"wxyz");
     patched
+}
+
+/// Killed at any moment: a version whose successor never came is back, and nothing else is left.
+#[tokio::test]
+async fn what_an_installation_left_that_was_killed_is_put_right() {
+    let system = tempfile::tempdir().unwrap();
+    let system = system.path().join("servers");
+    try_install(&toy("toy", "1.0.0"), &system).await.unwrap();
+    try_install(&toy("other", "1.0.0"), &system).await.unwrap();
+    let hidden = |name: &str| {
+        std::fs::create_dir(system.join(name)).unwrap();
+        system.join(name).join("folder")
+    };
+    // Between the two steps of a replacement.
+    std::fs::rename(system.join("toy"), hidden(".former-a")).unwrap();
+    // After them: the successor is there.
+    std::fs::create_dir(hidden(".former-b")).unwrap();
+    std::fs::write(system.join(".former-b/folder/acp.json"), manifest("other", "0.9.0")).unwrap();
+    // In the middle of a removal, and of unpacking, which somebody may still do.
+    std::fs::create_dir(hidden(".removed-c")).unwrap();
+    std::fs::write(system.join(".removed-c/folder/acp.json"), manifest("gone", "1.0.0")).unwrap();
+    hidden(".install-d");
+    recover(&system).unwrap();
+    let mut left: Vec<_> = system.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".install-d", "other", "toy"]);
+    let versions: Vec<_> =
+        installed(&system).unwrap().packages.into_iter().map(|package| package.manifest.version).collect();
+    assert_eq!(versions, ["1.0.0", "1.0.0"]);
+    recover(&system.join("none")).unwrap();
 }

@@ -97,6 +97,32 @@ fn all_is_reloaded_and_other_columns_make_another_dataset() {
     fake.home.run(&["reload", &id]).ends_with(2);
 }
 
+/// H-8.9-02, H-8.9-03: a query with markers is asked for other days by its markers.
+#[test]
+fn days_of_a_query_with_markers_are_reloaded() {
+    let fake = Scripted::new();
+    fake.has_tools(&json!([tool("rows", &json!({"query": {"type": "string", "x-acp-date": "template"}}))]));
+    let query = "SELECT * WHERE d BETWEEN '{{start_date}}' AND '{{end_date}}'";
+    let answers = |found: &[(&str, i64)], start: &str, end: &str| {
+        let sent = query.replace("{{start_date}}", start).replace("{{end_date}}", end);
+        fake.answers(&extraction(&headers(), &rows(found), found.len(), &json!({"query": sent})));
+        sent
+    };
+    answers(&[("2026-09-01", 1), ("2026-09-02", 2)], "2026-09-01", "2026-09-02");
+    fake.home.call("rows", &json!({"query": query, "start_date": "2026-09-01", "end_date": "2026-09-02"})).ends_with(0);
+    let (id, _, _) = fake.home.only_dataset();
+    let sent = answers(&[("2026-09-02", 20), ("2026-09-03", 30)], "2026-09-02", "2026-09-03");
+    fake.home.run(&["reload", &id, "--days", "2026-09-02..2026-09-03"]).ends_with(0);
+    assert_eq!(fake.home.params("fake", "tools/call").pop().expect("a call")["arguments"], json!({"query": sent}));
+    assert_eq!(table(&fake), "date,n 2026-09-01,1 2026-09-02,20 2026-09-03,30 ");
+    let meta = fake.home.only_dataset().2;
+    assert_eq!(meta["template"], json!({"query": query, "start_date": "2026-09-01", "end_date": "2026-09-03"}));
+    assert_eq!(
+        meta["arguments"],
+        json!({"query": query.replace("{{start_date}}", "2026-09-01").replace("{{end_date}}", "2026-09-03")})
+    );
+}
+
 /// Without a window, or without a day in the rows, there is only all of it.
 #[test]
 fn without_days_there_is_only_all_of_it() {
