@@ -2,10 +2,11 @@
 //!
 //! For a GA4 report, one program does what people write: it downloads each page and parses it into `serde_json::Value`. The other is the
 //! floor: it downloads the same pages and copies their cells, borrowed from the page, to a file. For a query in BigQuery the same
-//! two, and Google's own client for Python. For Search Console, days are asked for one after another. Numbers depend on the
-//! machine, so nothing here is a test.
+//! two, and Google's own client for Python. For Search Console, days are asked for one after another. For the bridge, the tool `sqlite3`
+//! groups the same rows. Numbers depend on the machine, so nothing here is a test.
 
 mod ahead;
+mod bridge;
 mod client;
 mod process;
 mod query;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use acp_host::client::{ClientOptions, ToolCall};
 use acp_host::launch::{Environment, Launch, Server};
+use acp_protocol::JsonObject;
 use acp_protocol::session::{CallMeta, ConfigureParams};
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -45,14 +47,14 @@ const STARTS: usize = 20;
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only these connectors.
+    /// Only these.
     parts: Vec<Part>,
     /// Rows of the report of Analytics that is compared.
     #[arg(long, default_value_t = ROWS)]
     rows: u64,
 }
 
-/// A connector that is measured.
+/// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// Reports of Analytics.
@@ -61,6 +63,8 @@ enum Part {
     Gsc,
     /// Queries of BigQuery.
     Bigquery,
+    /// Large reports through the bridge.
+    Bridge,
 }
 
 /// What is measured of one extraction.
@@ -84,6 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 Part::Ga4 => measure(&release, arguments.rows).await?,
                 Part::Gsc => search::measure(&release).await?,
                 Part::Bigquery => query::measure(&release).await?,
+                Part::Bridge => bridge::measure(&release).await?,
             });
         }
         Result::Ok(verdicts)
@@ -105,7 +110,7 @@ pub(crate) fn run_client(program: &Program) -> Result<()> {
 fn build() -> Result<PathBuf> {
     let status = workspace::cargo()
         .args(["build", "--release", "--quiet"])
-        .args(["ga4", "gsc", "bigquery", "xtask", "google-sandbox"].iter().flat_map(|package| ["-p", package]))
+        .args(["ga4", "gsc", "bigquery", "acp", "xtask", "google-sandbox"].iter().flat_map(|package| ["-p", package]))
         .status()?;
     if !status.success() {
         return Err("the release build failed".into());
@@ -194,6 +199,18 @@ fn verdict(name: &str, measured: f64, relation: &str, bound: f64) -> Verdict {
     (format!("{} {name}: {measured:.2} ({relation} {bound})", if kept { "ok  " } else { "OVER" }), kept)
 }
 
+/// The arguments of a report of the large property, over so many days.
+fn report(bulk: &Value, days: u64) -> JsonObject {
+    let names =
+        |fields: &Value| fields.as_array().into_iter().flatten().map(|field| field["name"].clone()).collect::<Value>();
+    let arguments = json!({
+        "resource_id": bulk["property"],
+        "dimensions": names(&bulk["request"]["dimensions"]), "metrics": names(&bulk["request"]["metrics"]),
+        "start_date": format!("{days}daysAgo"), "end_date": "yesterday",
+    });
+    arguments.as_object().cloned().unwrap_or_default()
+}
+
 /// One report by a fresh connector.
 async fn extraction(
     release: &Path,
@@ -202,17 +219,11 @@ async fn extraction(
     rows: u64,
     folder: &Path,
 ) -> Result<Measured> {
-    let names =
-        |fields: &Value| fields.as_array().into_iter().flatten().map(|field| field["name"].clone()).collect::<Value>();
-    let mut arguments = json!({
-        "resource_id": bulk["property"],
-        "dimensions": names(&bulk["request"]["dimensions"]), "metrics": names(&bulk["request"]["metrics"]),
-        "start_date": format!("{}daysAgo", rows.div_ceil(ROWS_PER_DAY)), "end_date": "yesterday",
-    });
+    let mut arguments = report(bulk, rows.div_ceil(ROWS_PER_DAY));
     if !rows.is_multiple_of(ROWS_PER_DAY) {
-        arguments["limit"] = json!(rows);
+        arguments.insert("limit".to_owned(), json!(rows));
     }
-    let (measured, came) = call(release, sandbox, ("ga4", "run_report"), arguments, folder).await?;
+    let (measured, came) = call(release, sandbox, ("ga4", "run_report"), Value::Object(arguments), folder).await?;
     all_of(rows, came?).map(|()| measured)
 }
 
