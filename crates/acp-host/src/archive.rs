@@ -91,7 +91,8 @@ struct Entry {
 impl Archive {
     /// Opens a zip and checks all of it, also what lies outside the folder of `acp.json` and won't be unpacked.
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path)?;
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let file = File::open(path).map_err(named)?;
         if file.metadata()?.len() > UNPACKED_MAX {
             return Err(refused(format!("it is larger than {UNPACKED_MAX} bytes")));
         }

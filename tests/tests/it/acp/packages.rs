@@ -59,6 +59,10 @@ fn a_zip_is_installed_replaced_and_removed() {
         assert_eq!(home.json(&["list"])["connectors"][0]["version"], "2.0.0");
     }
 
+    let missing = install(&home.path().join("nowhere.zip"));
+    assert!(missing.code.is_some_and(|code| code != 0), "{missing:?}");
+    missing.says(&["nowhere.zip"]);
+
     home.run(&["uninstall", "toy"]).ends_with(0);
     assert_eq!(home.json(&["list"])["connectors"][0]["version"], "1.0.0");
     home.run(&["uninstall", "toy"]).ends_with(2).says(&["not installed"]);
