@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::message::{self, Incoming, ProgressParams, RpcError};
 use super::{ClientError, OnProgress, ReadTable};
@@ -34,13 +34,14 @@ pub(super) struct Settings {
 pub(super) struct Connection {
     next_id: AtomicU64,
     state: Mutex<State>,
+    /// Why the session ended, once it has.
+    ended: watch::Sender<Option<ClientError>>,
 }
 
 struct State {
     out: Option<mpsc::Sender<Vec<u8>>>,
     waiting: HashMap<u64, oneshot::Sender<Outcome>>,
     progress: HashMap<u64, OnProgress>,
-    ended: Option<ClientError>,
 }
 
 impl Connection {
@@ -52,7 +53,8 @@ impl Connection {
         let (out, lines) = mpsc::channel(QUEUE);
         let connection = Arc::new(Self {
             next_id: AtomicU64::new(1),
-            state: Mutex::new(State { out: Some(out), waiting: HashMap::new(), progress: HashMap::new(), ended: None }),
+            state: Mutex::new(State { out: Some(out), waiting: HashMap::new(), progress: HashMap::new() }),
+            ended: watch::Sender::new(None),
         });
         tokio::spawn(write_lines(writer, lines));
         tokio::spawn(read_lines(BufReader::with_capacity(64 * 1024, reader), Arc::clone(&connection), settings));
@@ -78,7 +80,7 @@ impl Connection {
         let (sender, receiver) = oneshot::channel();
         {
             let mut state = self.state();
-            if let Some(ended) = &state.ended {
+            if let Some(ended) = &*self.ended.borrow() {
                 return Err(ended.clone());
             }
             state.waiting.insert(id, sender);
@@ -95,20 +97,23 @@ impl Connection {
             Some(out) => out.send(line).await.is_ok(),
             None => false,
         };
-        if sent { Ok(()) } else { Err(self.why_ended()) }
+        if sent { Ok(()) } else { Err(self.why_ended().await) }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        let state = self.state();
-        state.ended.is_none() && state.out.is_some()
+        self.ended.borrow().is_none() && self.state().out.is_some()
     }
 
     pub(super) fn close_input(&self) {
         self.state().out = None;
     }
 
-    fn why_ended(&self) -> ClientError {
-        self.state().ended.clone().unwrap_or(ClientError::Closed { stderr: Vec::new() })
+    /// Its output may have ended just now, and its last words be on their way.
+    async fn why_ended(&self) -> ClientError {
+        let mut ended = self.ended.subscribe();
+        let reason = tokio::time::timeout(2 * LAST_WORDS, ended.wait_for(Option::is_some)).await;
+        let reason = reason.ok().and_then(|ended| ended.ok()?.clone());
+        reason.unwrap_or(ClientError::Closed { stderr: Vec::new() })
     }
 
     /// Takes a request out of the list; the server hears that nobody waits for it any more.
@@ -140,7 +145,7 @@ impl Connection {
         for (_, waiting) in state.waiting.drain() {
             let _ = waiting.send(Err(reason.clone()));
         }
-        state.ended = Some(reason);
+        self.ended.send_replace(Some(reason));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -173,7 +178,10 @@ impl Pending {
         match tokio::time::timeout(patience, &mut self.receiver).await {
             Ok(outcome) => {
                 self.done = true;
-                outcome.unwrap_or_else(|_| Err(self.connection.why_ended()))
+                match outcome {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(self.connection.why_ended().await),
+                }
             }
             Err(_) => Err(ClientError::Timeout { method: self.method.clone(), after: patience }),
         }

@@ -253,3 +253,21 @@ async fn closing_ends_the_servers_input_and_leaves_running_calls_their_answers()
     assert_eq!(peer.read().await["method"], "notifications/initialized");
     assert_eq!(peer.lines.next_line().await.unwrap(), None, "dropping the last clone closes the input");
 }
+
+/// Its output ends before its last words have arrived, and only then is it called.
+#[tokio::test]
+async fn a_call_to_a_server_that_has_just_ended_tells_its_last_words() {
+    let (mut words, stderr) = tokio::io::duplex(1024);
+    let (client, peer) = session(ClientOptions::default().stderr(StderrTail::follow(stderr, false)));
+    drop(peer);
+    while client.is_open() {
+        tokio::task::yield_now().await;
+    }
+    let said = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        words.write_all(b"no such library\n").await.unwrap();
+        drop(words);
+    };
+    let (error, ()) = tokio::join!(client.ping(), said);
+    assert!(error.unwrap_err().to_string().contains("no such library"));
+}
