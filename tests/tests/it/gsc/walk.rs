@@ -220,9 +220,9 @@ fn memory_does_not_grow_with_the_days() {
         assert_eq!(answer.model()["total_rows"], 300 * days);
         gsc.peak_memory()
     };
-    let (few, many) = (peak_of(5), peak_of(60));
-    // The further days have 31 MiB of values.
-    assert!(many < few + (12 << 20), "{} MiB for five days, {} MiB for sixty", few >> 20, many >> 20);
+    let (few, many) = (peak_of(5), peak_of(90));
+    // The further days have 48 MiB of values. What the allocator keeps of what was given back depends on the load.
+    assert!(many < few + (24 << 20), "{} MiB for five days, {} MiB for ninety", few >> 20, many >> 20);
 }
 
 /// What has to be held has a bound, in rows and in bytes; beyond it there is an error that says what to do. The other bound is
