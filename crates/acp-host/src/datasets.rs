@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use acp_protocol::JsonObject;
 use acp_protocol::error::ErrorCode;
 use acp_protocol::result::{ColumnType, TableFormat};
 use acp_protocol::session::HostTable;
@@ -167,21 +166,11 @@ fn foreign(csv: &Path) -> Result<Dataset, String> {
     let meta = DatasetMeta {
         id: foreign::id_of(csv),
         origin: store::ORIGIN_CSV.to_owned(),
-        source: None,
-        acp: None,
-        tool: None,
-        sql: None,
-        resource_id: None,
-        arguments: JsonObject::new(),
-        template: None,
-        table: None,
-        extraction: None,
-        title: None,
         description: (!described.notes.is_empty()).then(|| described.notes.join(" ")),
-        dates: Vec::new(),
         headers: described.headers,
         row_count: described.row_count,
         created_at: modified.map(|time| store::utc(&time)).unwrap_or_default(),
+        ..DatasetMeta::default()
     };
     Ok(Dataset { csv: csv.to_path_buf(), meta, delimiter: described.delimiter })
 }

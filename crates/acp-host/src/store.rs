@@ -75,7 +75,7 @@ pub enum Stored {
 }
 
 /// Content of `<id>.meta.json` (16.6).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DatasetMeta {
     /// Name of the dataset, also of its SQL table.
     pub id: String,

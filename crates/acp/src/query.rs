@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use acp_host::datasets::{self, Dataset, DatasetError};
 use acp_host::foreign::{self, common_type, is_exact_float, is_plain_name, type_of, unique_names};
 use acp_host::store::{self, DatasetMeta, NewDataset};
-use acp_protocol::JsonObject;
 use acp_protocol::error::{ErrorCode, ErrorPayload};
 use acp_protocol::result::{ColumnType, ExtractionModelResponse, Header};
 use jiff::ZonedDateTime;
@@ -430,21 +429,11 @@ impl<'a> Query<'a> {
         DatasetMeta {
             id: id.to_owned(),
             origin: store::ORIGIN_QUERY.to_owned(),
-            source: None,
-            acp: None,
-            tool: None,
             sql: Some(self.sql.to_owned()),
-            resource_id: None,
-            arguments: JsonObject::new(),
-            template: None,
-            table: None,
-            extraction: None,
-            title: None,
-            description: None,
-            dates: Vec::new(),
             headers,
             row_count,
             created_at: store::utc(now),
+            ..DatasetMeta::default()
         }
     }
 }

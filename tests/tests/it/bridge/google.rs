@@ -74,21 +74,12 @@ fn what_is_added_up_is_what_google_says() {
         "dimension_filters": [{"field": "eventName", "match_type": "EXACT", "value": "page_view"}],
     });
     let reported = bridge.call("ga4__run_report", arguments).ok();
+    // The export writes its days as text.
     let joined = bridge.query(&format!(
-        "SELECT COUNT(*) AS days, SUM(b.events = a.eventCount) AS equal, SUM(b.events) AS events FROM {} AS b JOIN {} AS a ON b.event_date = a.date",
+        "SELECT COUNT(*) AS days, SUM(b.events = a.eventCount) AS equal, SUM(b.events) AS events FROM {} AS b JOIN {} AS a ON b.event_date = replace(a.date, '-', '')",
         counted.dataset(),
         reported.dataset()
     ));
-    // The export writes its days as text.
-    let joined = if joined[0]["days"] == 7 {
-        joined
-    } else {
-        bridge.query(&format!(
-            "SELECT COUNT(*) AS days, SUM(b.events = a.eventCount) AS equal, SUM(b.events) AS events FROM {} AS b JOIN {} AS a ON b.event_date = replace(a.date, '-', '')",
-            counted.dataset(),
-            reported.dataset()
-        ))
-    };
     assert_eq!((&joined[0]["days"], &joined[0]["equal"]), (&json!(7), &json!(7)), "{joined}");
     assert_eq!(joined[0]["events"], reported.model()["totals"]["eventCount"]);
 
